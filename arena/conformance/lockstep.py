@@ -1,95 +1,110 @@
 """Lockstep comparison: plays the same matches in two environments and finds the first difference."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from arena.conformance.report import ViolationError
-from arena.conformance.transitions import OBSERVATIONS, choose, draw, first, paired, parts_of, tensors_of, unlike
+from arena.conformance.check import ViolationError
+from arena.conformance.transitions import OBSERVATIONS, draw, first, parts_of, tensors_of, unlike
+from arena.conformance.trial import ROWS_COMPARED, Trial
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import EnvironmentSpec
 
 Perturbation = Callable[[Actions, Observation], Actions]
 
 
-def leave(actions: Actions, observation: Observation) -> Actions:
-    """Return the actions unchanged."""
-    return actions
-
-
 class Lockstep:
-    """Two environments whose matches should be equal.
+    """Two instances of an environment whose matches should be equal.
 
     Args:
-        one: The environment for which actions are drawn.
-        other: The environment that gets the same actions.
+        trial: The environment under test.
+        one: The instance for which actions are drawn.
+        other: The instance that gets the same actions.
         rows: Row of `one` for each row of `other`.
     """
 
-    def __init__(self, one: Environment, other: Environment, rows: Sequence[int]) -> None:
-        self._one, self._other = one, other
+    def __init__(
+        self, trial: Trial, one: Environment, other: Environment, rows: Sequence[int] = range(ROWS_COMPARED)
+    ) -> None:
+        self._trial, self._one, self._other = trial, one, other
         self._rows = torch.tensor(rows, dtype=torch.int64, device=one.device)
 
-    def compare(
-        self,
-        shown: tuple[Observation, Observation],
-        rng: torch.Generator,
-        *,
-        decisions: int,
-        perturb: Perturbation = leave,
-        same_next: bool = True,
-    ) -> None:
-        """Play both until a match of every row has ended, at most a number of decisions.
-
-        Args:
-            shown: Current observations of both environments.
-            rng: Random generator of the actions.
-            decisions: Largest number of decisions.
-            perturb: Changes the actions of the second environment.
-            same_next: Whether the next matches must be equal, too; if false, rows are compared to the end of their
-            match.
+    def play(self, *, perturb: Perturbation | None = None, next_seeds: Tensor | None = None) -> None:
+        """Start the same matches in both and compare them; `next_seeds` gives the second different next matches.
 
         Raises:
             ViolationError: The matches differ.
         """
-        one, other = shown
+        seeds = self._trial.seeds("match").to(self._one.device)
+        shown = self._one.reset(seeds), self._other.reset(seeds[self._rows])
+        if next_seeds is not None:
+            self._other.next_seeds.copy_(next_seeds)
+        self.play_on(shown, perturb=perturb, same_next=next_seeds is None)
+
+    def play_on(
+        self,
+        shown: tuple[Observation, Observation],
+        *,
+        perturb: Perturbation | None = None,
+        same_next: bool = True,
+    ) -> None:
+        """Compare the current matches until one of every row has ended, or to the longest comparison.
+
+        Args:
+            shown: Current observations of both.
+            perturb: Changes the actions of the second environment.
+            same_next: Whether the next matches must be equal, too; if false, rows are compared to the end of their
+                match.
+
+        Raises:
+            ViolationError: The matches differ.
+        """
+        (one, other), rng = shown, self._trial.rng()
         waiting = compared = torch.ones_like(self._rows, dtype=torch.bool)
-        self._seeds = self._one.seeds.clone()
-        self._require_equal(paired(parts_of(one), parts_of(other)), compared, "as it was opened")
-        for decision in range(1, decisions + 1):
+        self._require_equal(parts_of(one), parts_of(other), self._one.seeds, compared, "as it was opened")
+        for decision in range(1, self._trial.most_decisions + 1):
             if same_next:
                 self._other.next_seeds.copy_(self._one.next_seeds[self._rows])
-            self._seeds = self._one.seeds.clone()
+            seeds = self._one.seeds.clone()
             actions = draw(self._one, one, rng)
             passed_on: Actions = {name: action[self._rows] for name, action in actions.items()}
             if not bool(compared.all()):
                 passed_on = choose(compared, passed_on, draw(self._other, other, rng))
-            step, again = self._one.step(actions), self._other.step(perturb(passed_on, other))
+            step = self._one.step(actions)
+            again = self._other.step(perturb(passed_on, other) if perturb else passed_on)
             over = step.over[self._rows]
-            pairs = paired(tensors_of(step), tensors_of(again))
+            tensors = tensors_of(step)
             if not same_next and bool(over.any()):
-                pairs = (pair for pair in pairs if not pair[0].startswith(OBSERVATIONS))
-            self._require_equal(pairs, compared, f"decision {decision}")
+                tensors = {name: each for name, each in tensors.items() if not name.startswith(OBSERVATIONS)}
+            self._require_equal(tensors, tensors_of(again), seeds, compared, f"decision {decision}")
             waiting = waiting & ~over
             if not bool(waiting.any()):
                 return
             compared = compared if same_next else waiting
             one, other = step.observation, again.observation
 
-    def _require_equal(self, pairs: Iterable[tuple[str, Tensor, Tensor]], compared: Tensor, when: str) -> None:
-        for name, ones, theirs in pairs:
-            mine = ones[self._rows]
+    def _require_equal(
+        self, ones: dict[str, Tensor], others: dict[str, Tensor], seeds: Tensor, compared: Tensor, when: str
+    ) -> None:
+        for name, one in ones.items():
+            mine, theirs = one[self._rows], others[name]
             differs = unlike(mine, theirs)
-            index = first(differs & compared.view(-1, *(1,) * (differs.dim() - 1)))
-            if index is None:
-                continue
-            row = int(self._rows[index[0]])
-            raise ViolationError(
-                f"{name}{_describe_index(self._one.spec, name, index[1:])}: {_value(mine[index])} in one and "
-                f"{_value(theirs[index])} in the other",
-                f"match of row {row} (seed {int(self._seeds[row])}), {when}",
-            )
+            if index := first(differs & compared.view(-1, *(1,) * (differs.dim() - 1))):
+                entry = f"{name}{_describe_index(self._one.spec, name, index[1:])}"
+                row = int(self._rows[index[0]])
+                raise ViolationError(
+                    f"{entry}: {_value(mine[index])} in one and {_value(theirs[index])} in the other",
+                    where=f"match of row {row} (seed {int(seeds[row])}), {when}",
+                )
+
+
+def choose(where: Tensor, ones: Actions, others: Actions) -> Actions:
+    """Return the first actions where a mask over the leading axes is true, and the others elsewhere."""
+    return {
+        name: torch.where(where.view(*where.shape, *(1,) * (action.dim() - where.dim())), action, others[name])
+        for name, action in ones.items()
+    }
 
 
 def _value(entry: Tensor) -> str:

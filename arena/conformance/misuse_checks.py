@@ -6,12 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from arena.conformance.determinism_checks import ROWS_COMPARED, Determinism
+from arena.conformance.check import NotApplicableError, ViolationError, check, describe
 from arena.conformance.lockstep import Lockstep
-from arena.conformance.observation_checks import misplaced, out_of_range
-from arena.conformance.report import NotApplicableError, ViolationError, describe
-from arena.conformance.step_checks import wrong_outcomes, wrong_rewards
-from arena.conformance.transitions import ObservationBatch, Transition, draw, first
+from arena.conformance.observation_checks import layout, ranges
+from arena.conformance.step_checks import outcomes, rewards
+from arena.conformance.transitions import Memory, Transition, draw, first
+from arena.conformance.trial import Trial
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError, InvalidActionError
@@ -26,38 +26,43 @@ REJECTED = "rejected"
 ACCEPTED = "accepted by the game's rules"
 
 
-def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> str:
-    """Choose masked and nonexistent options.
+@check("illegal actions")
+def illegal_actions(trial: Trial) -> str:
+    """Step raises InvalidActionError for a masked or nonexistent option and changes nothing, or the rules of the game
+    define its effect.
 
-    Args:
-        repeating: Creates the environment.
-        in_range: Whether observations stay in range under legal actions; otherwise ranges are not checked here.
+    Remedy: validate all actions before the first takes effect, as arena/environments/adapters/subprocess/env.py does.
     """
     reactions: dict[str, list[str]] = {REJECTED: [], ACCEPTED: []}
-    for head in repeating.make(num_envs=1, seed=0).spec.heads:
+    for head in trial.spec.heads:
         for what, value in _illegal_choices(head):
-            if reaction := _try_one(repeating, head, what, value, in_range=in_range):
+            if reaction := _try_one(trial, head, what, value):
                 reactions[reaction].append(f"{what} of {head.name}")
     if not any(reactions.values()):
         raise NotApplicableError("no action is illegal")
     return "; ".join(f"{reaction}: {', '.join(choices)}" for reaction, choices in reactions.items() if choices)
 
 
-def try_wrong_calls(repeating: Determinism) -> str:
-    """Call the environment with invalid arguments."""
-    env = repeating.make(num_envs=ROWS_COMPARED, seed=0)
-    seeds, head = repeating.seeds("match"), env.spec.heads[0].name
-    actions = draw(env, repeating.make(num_envs=ROWS_COMPARED, seed=0).reset(seeds), torch.Generator().manual_seed(0))
+@check("invalid calls")
+def invalid_calls(trial: Trial) -> str:
+    """A negative seed, a wrong number of seeds, a step before the first reset, a missing head and an action of a wrong
+    shape raise ArenaError.
+
+    Remedy: derive from SeededRows of arena/environments/seeded.py, which checks this.
+    """
+    env, seeds, head = trial.open(), trial.seeds("match"), trial.spec.heads[0].name
+    actions = draw(env, trial.open().reset(seeds), trial.rng())
     others = {name: action for name, action in actions.items() if name != head}
+    wrong_actions: Mapping[str, Actions] = {
+        f"actions without head {head!r}": others,
+        "actions with an additional head": {**actions, "another": actions[head]},
+        f"actions of fewer rows in head {head!r}": {**others, head: actions[head][:-1]},
+    }
     calls: Mapping[str, Callable[[], object]] = {
         "a step before the first reset": partial(env.step, actions),
         "a seed below 0": partial(env.reset, torch.full_like(seeds, -1)),
         "seeds for fewer rows": partial(env.reset, seeds[:-1]),
-        f"actions without head {head!r}": partial(_after_reset, env, seeds, others),
-        "actions with an additional head": partial(_after_reset, env, seeds, {**actions, "another": actions[head]}),
-        f"actions of fewer rows in head {head!r}": partial(
-            _after_reset, env, seeds, {**others, head: actions[head][:-1]}
-        ),
+        **{what: partial(_step_after_reset, env, seeds, wrong) for what, wrong in wrong_actions.items()},
     }
     for what, call in calls.items():
         try:
@@ -70,7 +75,7 @@ def try_wrong_calls(repeating: Determinism) -> str:
     return f"{len(calls)} kinds of them"
 
 
-def _after_reset(env: Environment, seeds: Tensor, actions: Actions) -> None:
+def _step_after_reset(env: Environment, seeds: Tensor, actions: Actions) -> None:
     env.reset(seeds)
     env.step(actions)
 
@@ -87,17 +92,15 @@ def _illegal_choices(head: ActionHead) -> list[tuple[str, float | None]]:
             return [(f"{BEYOND:g} (beyond [-1, 1])", BEYOND)]
 
 
-def _try_one(
-    repeating: Determinism, head: ActionHead, choice: str, value: float | None, *, in_range: bool
-) -> str | None:
+def _try_one(trial: Trial, head: ActionHead, choice: str, value: float | None) -> str | None:
     """Try one illegal action at the first opportunity; return the reaction, or None without an opportunity.
 
     Raises:
         ViolationError: The environment reacts wrongly.
     """
     # The reference plays the same legal actions and never receives the illegal one.
-    env, reference = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
-    seeds, rng = repeating.seeds("match").to(env.device), torch.Generator().manual_seed(repeating.seed)
+    env, reference, rng = trial.open(), trial.open(), trial.rng()
+    seeds = trial.seeds("match").to(env.device)
     shown, again = env.reset(seeds), reference.reset(seeds)
     lengths = torch.zeros_like(seeds)
     for _ in range(LOOKED_FOR):
@@ -118,15 +121,19 @@ def _try_one(
         step = env.step(wrong)
     except InvalidActionError:
         if env.spec.reproducible:
-            _require_no_change(repeating, Lockstep(env, reference, range(ROWS_COMPARED)), (shown, again), what, where)
+            _require_no_change(Lockstep(trial, env, reference), (shown, again), what, where)
         return REJECTED
     except (Exception, SystemExit) as error:
-        raise ViolationError(f"{what} raises {describe(error)}", where) from error
-    moment = Transition(env, lengths, *before, shown, wrong, step)
-    batch = ObservationBatch(env, step.observation, torch.ones_like(step.over))
-    seen = (misplaced(batch) or out_of_range(batch)) if in_range else None
-    if fault := seen or wrong_rewards(moment) or wrong_outcomes(moment):
-        raise ViolationError(f"{what} was accepted, and then: {fault.seen}", where)
+        raise ViolationError(f"{what} raises {describe(error)}", where=where) from error
+    moment = Transition(env, lengths, *before, shown, wrong, step, Memory(env))
+    try:
+        if ranges not in trial.violations:  # legal actions stay in range
+            layout.function(env, step.observation, torch.ones_like(step.over))
+            ranges.function(env, step.observation, torch.ones_like(step.over))
+        rewards.function(moment)
+        outcomes.function(moment)
+    except ViolationError as fault:
+        raise ViolationError(f"{what} was accepted, and then: {fault}", where=where) from None
     return ACCEPTED
 
 
@@ -137,7 +144,7 @@ def _make_illegal(
     # Only active agents: actions of inactive ones are ignored by contract.
     closed = ~observation.masks[head.name] if value is None else torch.ones_like(observation.active[..., None])
     index = first(observation.active & closed.any(dim=-1))
-    if index is None:
+    if not index:
         return None
     changed = actions[head.name].clone()
     if value is not None:
@@ -147,14 +154,13 @@ def _make_illegal(
     return {**actions, head.name: changed}, index[0], index[1]
 
 
-def _require_no_change(
-    repeating: Determinism, lockstep: Lockstep, shown: tuple[Observation, Observation], what: str, where: str
-) -> None:
+def _require_no_change(lockstep: Lockstep, shown: tuple[Observation, Observation], what: str, where: str) -> None:
     """Check that a rejected action changed nothing, by playing on beside an identical environment."""
-    rng = torch.Generator().manual_seed(repeating.seed)
     try:
-        lockstep.compare(shown, rng, decisions=repeating.decisions)
+        lockstep.play_on(shown)
     except ViolationError as difference:
-        raise ViolationError(f"{what} was rejected but changed the match: {difference.seen}", where) from None
+        raise ViolationError(f"{what} was rejected but changed the match: {difference}", where=where) from None
     except (Exception, SystemExit) as error:
-        raise ViolationError(f"after {what} was rejected, legal actions raise {describe(error)}", where) from error
+        raise ViolationError(
+            f"after {what} was rejected, legal actions raise {describe(error)}", where=where
+        ) from error

@@ -1,6 +1,5 @@
-"""Report of a verification: one row per check, and the exceptions that end a check without a pass."""
+"""Report of a verification: one row per check."""
 
-import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,24 +13,6 @@ class Verdict(StrEnum):
     INFO = "info"
     NOT_APPLICABLE = "n/a"
     NOT_REACHED = "not reached"
-
-
-class ViolationError(Exception):
-    """A broken rule.
-
-    Args:
-        seen: The offending value, as text.
-        where: Match, decision and agent; empty if the fault has no single location.
-        verdict: Verdict in place of the severity of the check.
-    """
-
-    def __init__(self, seen: str, where: str = "", verdict: Verdict | None = None) -> None:
-        super().__init__(seen)
-        self.seen, self.where, self.verdict = seen, where, verdict
-
-
-class NotApplicableError(Exception):
-    """A rule that does not concern this environment; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +65,3 @@ class Report:
     def passed(self) -> bool:
         """Whether no check has failed; warnings do not count as failures."""
         return all(row.verdict is not Verdict.FAILED for row in self.rows)
-
-
-def describe(error: BaseException) -> str:
-    """Return an error in one line, with the line of code that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    location = f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message}{location}" if message else f"{type(error).__name__}{location}"

@@ -4,13 +4,16 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from arena.conformance.report import ViolationError
+from arena.conformance.check import ViolationError, check
+from arena.conformance.transitions import play
+from arena.conformance.trial import Trial
+
+WATCHED = 200
+"""Number of decisions in which side effects are recorded."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
@@ -37,43 +40,30 @@ EFFECT_VERBS = {
 """Python audit events and the verb for each in a finding; see the table of audit events in Python's documentation."""
 
 
-class _Watch:
-    """Audit hook that records the side effects of one thread."""
+@check("side effects")
+def side_effects(trial: Trial) -> str:
+    """A match writes only temporary files, unpickles nothing, opens no connection, starts no process and leaves no
+    thread that blocks the exit of the program.
 
-    def __init__(self) -> None:
-        self.thread: int | None = None
-        self.effects: list[str] = []
-
-    def record(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Record an audit event."""
-        if self.thread != threading.get_ident():
-            return
-        if event == "open" and _writes(*arguments):
-            self.effects.append(f"writes {arguments[0]}")
-        elif event in EFFECT_VERBS and not _temporary(arguments):
-            self.effects.append(f"{EFFECT_VERBS[event]} {_object_of(event, arguments)}")
-
-
-@lru_cache(maxsize=1)
-def _watch() -> _Watch:
-    """Return the only hook of the process, because Python cannot remove an audit hook."""
-    watch = _Watch()
-    sys.addaudithook(watch.record)
-    return watch
-
-
-@contextmanager
-def watching() -> Iterator[list[str]]:
-    """Record the side effects of this thread; calls by C code are not visible."""
-    watch = _watch()
+    Remedy: load everything when the module is imported or the game is created, write nothing during matches, and make
+    threads daemons.
+    """
+    env = trial.open(rows=2)
+    shown, watched, thread = env.reset(), _watched_threads(), threading.get_ident()
     # Python finds the temporary folder at the first call by opening files in it, which the hook must not see: it would
     # ask for the folder again, and wait for the lock of the first call for ever.
     tempfile.gettempdir()
-    watch.effects, watch.thread = [], threading.get_ident()
+    found = watched[thread] = []
     try:
-        yield watch.effects
+        for _ in play(env, shown, trial.rng(), WATCHED):
+            pass
     finally:
-        watch.thread = None
+        del watched[thread]
+    left = sorted(blocking_threads() - trial.threads, key=str)
+    if found := [*found, *(f"leaves thread {each.name} behind" for each in left)]:
+        others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        raise ViolationError(f"during a match it {found[0]}{others}")
+    return "no file, no pickle, no connection, no process (by Python code)"
 
 
 def blocking_threads() -> set[threading.Thread]:
@@ -81,13 +71,25 @@ def blocking_threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
 
 
-def report_side_effects(effects: list[str], threads: set[threading.Thread]) -> str:
-    """Check recorded side effects and the threads that are still running."""
-    found = [*effects, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
-    if found:
-        others = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        raise ViolationError(f"during a match it {found[0]}{others}")
-    return "no file, no pickle, no connection, no process (by Python code)"
+@cache
+def _watched_threads() -> dict[int, list[str]]:
+    """Return the side effects of each watched thread; calls by C code are not visible.
+
+    The first call adds the only audit hook of the process, because Python cannot remove one.
+    """
+    watched: dict[int, list[str]] = {}
+
+    def record(event: str, arguments: tuple[Any, ...]) -> None:
+        effects = watched.get(threading.get_ident())
+        if effects is None:
+            return
+        if event == "open" and _writes(*arguments):
+            effects.append(f"writes {arguments[0]}")
+        elif event in EFFECT_VERBS and not _temporary(arguments):
+            effects.append(f"{EFFECT_VERBS[event]} {_object_of(event, arguments)}")
+
+    sys.addaudithook(record)
+    return watched
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened
@@ -111,6 +113,5 @@ def _temporary(arguments: tuple[Any, ...]) -> bool:
     path = arguments[0] if arguments else None
     if not isinstance(path, str | bytes | os.PathLike):
         return False
-    where = os.fspath(path) if not isinstance(path, bytes) else os.fsdecode(path)
-    text = where if isinstance(where, str) else os.fsdecode(where)
+    text = os.fsdecode(path)
     return text in HARMLESS or COMPILED in text or Path(text).absolute().is_relative_to(tempfile.gettempdir())

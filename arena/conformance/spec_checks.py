@@ -1,4 +1,4 @@
-"""Checks of the spec: it is consistent, and the same in every process."""
+"""Checks of the spec: it is consistent, the same in every process, and can be played in another one."""
 
 import json
 import math
@@ -8,9 +8,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 
-from arena.conformance.report import ViolationError
+from arena.conformance.check import NotApplicableError, ViolationError, check
+from arena.conformance.transitions import play
+from arena.conformance.trial import Trial
+from arena.environments.adapters.subprocess.factory import plays_single_matches
 from arena.environments.spec import EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
+from arena.errors import ArenaError
 
 FRESH_LIMIT_S = 600.0
 """Time limit of a process that declares the environment; a busy machine loads large libraries slowly."""
@@ -25,18 +30,71 @@ DECLARE = (
 """Program of such a process. It exits at once, without waiting for threads of the game."""
 
 
+@check("specification", stops=True)
+def specification(*specs: EnvironmentSpec) -> str:
+    """The spec of an environment is complete, consistent, and the same each time it is created.
+
+    Remedy: correct the spec: arena/environments/spec.py describes each field.
+    """
+    spec = specs[0]
+    if faults := faults_of(spec):
+        more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        raise ViolationError(f"{faults[0]}{more}")
+    for one, other in pairwise(specs):
+        if one != other:
+            fields = ", ".join(name for name in vars(one) if vars(one)[name] != vars(other).get(name)) or "its type"
+            raise ViolationError(f"its spec differs when it is created again: {fields}")
+    home, away = spec.agents_per_side
+    heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
+    roles = spec.unlike_sides
+    sides = "sides alike" if roles is None else f"sides rated separately ({' and '.join(roles)})"
+    return f"{home} v {away} agents, {sides}, observation of {spec.observation_size:,} floats, {heads}"
+
+
+@check("signature", stops=True)
+def signature(trial: Trial) -> str:
+    """Two processes that create the environment get the same spec, because only its signature decides which players can
+    meet.
+
+    Remedy: declare nothing that depends on the process, such as the order of a set, a path, the time or a counter.
+    """
+    with trial.progress("new processes", 1) as advance, ThreadPoolExecutor() as pool:
+        for other in pool.map(partial(_declare_in_new_process, trial.spec.name), HASH_SEEDS):
+            if other != trial.spec.signature:
+                raise ViolationError(f"it is {trial.spec.signature} here and {other} in a new process")
+        advance(1)
+    return f"{trial.spec.signature}, in {len(HASH_SEEDS)} new processes too"
+
+
+@check("responds", stops=True)
+def responds(trial: Trial) -> str:
+    """Another process can open matches and play decisions, each within the time limit.
+
+    Remedy: fix the error in the traceback, and make everything that the game needs available where it is created.
+
+    It is played in another process first, because a crash or a hang there does not harm this one.
+    """
+    if not plays_single_matches(trial.env):
+        raise NotApplicableError("it steps a whole batch itself, in this process")
+    rows = 2
+    with trial.progress("another process", trial.most_decisions) as advance:
+        try:
+            hosted = trial.open(rows=rows, processes=1)
+            for _ in play(hosted, hosted.reset(), trial.rng(), trial.most_decisions):
+                advance(1)
+        except ArenaError as error:
+            line, *traceback_lines = str(error).splitlines()
+            locations = [each.strip() for each in traceback_lines if each.startswith("  File ")]
+            raise ViolationError(f"{line} ({locations[-1]})" if locations else line) from error
+    return f"{trial.most_decisions:,} decisions of {rows} matches in another process"
+
+
+CHECKS = (specification, signature, responds)
+
+
 def faults_of(spec: EnvironmentSpec) -> list[str]:
     """Return the contradictions and gaps in a spec, one text each; empty for a valid spec."""
     return [*_faults_of_agents(spec), *_faults_of_blocks(spec), *_faults_of_heads(spec), *_faults_of_ends(spec)]
-
-
-def compare_with_fresh_processes(spec: EnvironmentSpec) -> str:
-    """Declare the environment in new processes and compare the signatures."""
-    with ThreadPoolExecutor(len(HASH_SEEDS)) as pool:
-        for signature in pool.map(partial(_declare_in_new_process, spec.name), HASH_SEEDS):
-            if signature != spec.signature:
-                raise ViolationError(f"it is {spec.signature} here and {signature} in a new process")
-    return f"{spec.signature}, in {len(HASH_SEEDS)} new processes too"
 
 
 def _declare_in_new_process(name: str, hash_seed: str) -> str:

@@ -1,13 +1,13 @@
-"""Inputs of the checks: batched observations and transitions, and the faults that the checks return."""
+"""Input of the checks of random play: one decision of every row, and how the arrays of two decisions compare."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from arena.conformance.check import ViolationError
 from arena.environments.base import Actions, Environment, Observation, StepResult
 from arena.policies.scripted import RandomPolicy
 
@@ -15,33 +15,26 @@ OBSERVATIONS = "observations: "
 """Prefix of the names of a step's observations in `tensors_of`."""
 
 
-class Fault(NamedTuple):
-    """A violation of a rule.
+class Memory:
+    """State that checks of an environment store from one decision to the next.
 
     Attributes:
-        seen: The offending value, as text.
-        row: Row of the batch; None if the fault concerns all rows.
-        agent: Index of the agent; None if the fault concerns no single agent.
+        options: For each categorical head (2, K) bool: the options that were legal, and those that were chosen.
+        inactive: (E, N) bool, agents that have been inactive in the current episode.
+        reward_sums: (2, E) sum of all rewards of the current match, and of their absolute values.
+        seen: Observations of home and of away, as bytes.
+        ends: Number of finished matches.
+        openings: Number of them whose final observation equals the first one of the next match.
+        returned: Arrays of the previous step, each with a copy.
     """
 
-    seen: str
-    row: int | None = None
-    agent: int | None = None
-
-
-@dataclass(frozen=True)
-class ObservationBatch:
-    """Observations of all agents in the rows that are checked.
-
-    Attributes:
-        env: The environment that returned the observation.
-        observation: Observation of all rows, leading axes (E, N).
-        rows: (E,) bool, true for rows that are checked.
-    """
-
-    env: Environment
-    observation: Observation
-    rows: Bool[Tensor, " E"]
+    def __init__(self, env: Environment) -> None:
+        self.options: dict[str, Bool[Tensor, "2 K"]] = {}
+        self.inactive = torch.zeros(env.num_envs, env.spec.num_agents, dtype=torch.bool, device=env.device)
+        self.reward_sums = torch.zeros(2, env.num_envs, dtype=torch.float64, device=env.device)
+        self.seen: tuple[set[bytes], set[bytes]] = (set(), set())
+        self.ends, self.openings = 0, 0
+        self.returned: dict[str, tuple[Tensor, Tensor]] = {}
 
 
 @dataclass(frozen=True)
@@ -56,6 +49,7 @@ class Transition:
         before: Observation before the step.
         actions: Actions of all agents.
         step: Result of the step.
+        memory: State from earlier decisions.
     """
 
     env: Environment
@@ -65,6 +59,7 @@ class Transition:
     before: Observation
     actions: Actions
     step: StepResult
+    memory: Memory
 
 
 def draw(env: Environment, observation: Observation, rng: torch.Generator) -> Actions:
@@ -74,35 +69,27 @@ def draw(env: Environment, observation: Observation, rng: torch.Generator) -> Ac
     return {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
 
 
-def misshapen(env: Environment, name: str, tensor: object, shape: tuple[int, ...], dtype: torch.dtype) -> Fault | None:
+def play(env: Environment, observation: Observation, rng: torch.Generator, decisions: int) -> Iterator[StepResult]:
+    """Play on with random legal actions; yield each step."""
+    for _ in range(decisions):
+        step = env.step(draw(env, observation, rng))
+        yield step
+        observation = step.observation
+
+
+def require_tensor(env: Environment, name: str, tensor: object, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """Check the shape, type and device of a tensor."""
     if not isinstance(tensor, Tensor):
-        return Fault(f"{name} is a {type(tensor).__name__}: it must be a tensor")
-    if tuple(tensor.shape) == shape and tensor.dtype is dtype and tensor.device == env.device:
-        return None
-    seen = f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
-    return Fault(f"{seen}: {dtype} of {shape} on {env.device} is required")
+        raise ViolationError(f"{name} is a {type(tensor).__name__}: it must be a tensor")
+    if tuple(tensor.shape) != shape or tensor.dtype is not dtype or tensor.device != env.device:
+        seen = f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
+        raise ViolationError(f"{seen}: {dtype} of {shape} on {env.device} is required")
 
 
-def choose(where: Bool[Tensor, "..."], ones: Actions, others: Actions) -> Actions:
-    """Return the first actions where a mask over the leading axes is true, and the others elsewhere."""
-    return {
-        name: torch.where(where.view(*where.shape, *(1,) * (action.dim() - where.dim())), action, others[name])
-        for name, action in ones.items()
-    }
-
-
-def first(broken: Tensor) -> tuple[int, ...] | None:
-    """Return the index of the first true element of a bool tensor; None if all are false."""
+def first(broken: Tensor) -> tuple[int, ...]:
+    """Return the index of the first true element of a bool tensor; empty if all are false."""
     found = broken.nonzero()
-    return tuple(found[0].tolist()) if len(found) else None
-
-
-def paired(
-    ones: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str, Tensor]]
-) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield the tensors of the same name."""
-    return ((name, one, other) for (name, one), (_, other) in zip(ones, others, strict=True))
+    return tuple(found[0].tolist()) if len(found) else ()
 
 
 def unlike(one: Tensor, other: Tensor) -> Tensor:
@@ -111,25 +98,22 @@ def unlike(one: Tensor, other: Tensor) -> Tensor:
     return differs & ~(one.isnan() & other.isnan()) if one.is_floating_point() else differs
 
 
-def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
-    """Return all tensors of a step with their names; the leading axis of each is E."""
-    sights = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
-    return [
-        *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
-        ("rewards", step.reward),
-        ("terminations", step.terminated),
-        ("truncations", step.truncated),
-        ("ends of matches", step.over),
-        ("scores", step.outcome.score),
-        ("reasons", step.outcome.reason),
-        ("lengths", step.outcome.decisions),
-    ]
+def tensors_of(step: StepResult) -> dict[str, Tensor]:
+    """Return all tensors of a step by name; the leading axis of each is E."""
+    observations = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
+    return {
+        **{f"{whose}{name}": tensor for whose, seen in observations for name, tensor in parts_of(seen).items()},
+        "rewards": step.reward,
+        "terminations": step.terminated,
+        "truncations": step.truncated,
+        "ends of matches": step.over,
+        "scores": step.outcome.score,
+        "reasons": step.outcome.reason,
+        "lengths": step.outcome.decisions,
+    }
 
 
-def parts_of(seen: Observation) -> list[tuple[str, Tensor]]:
-    """Return all tensors of an observation with their names."""
-    return [
-        ("values", seen.values),
-        ("active agents", seen.active),
-        *((f"masks of head {name!r}", mask) for name, mask in seen.masks.items()),
-    ]
+def parts_of(seen: Observation) -> dict[str, Tensor]:
+    """Return all tensors of an observation by name."""
+    masks = {f"masks of head {name!r}": mask for name, mask in seen.masks.items()}
+    return {"values": seen.values, "active agents": seen.active, **masks}

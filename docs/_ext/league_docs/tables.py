@@ -62,9 +62,9 @@ def health_findings() -> str:
 
 def environment_checks() -> str:
     """Describe every check of `arena verify`: the requirement and how to fix a violation."""
-    from arena.conformance import checks
+    from arena.conformance.run import TABLE
 
-    rows = ((check.name, check.rule, check.remedy) for check in checks.TABLE)
+    rows = ((check.name, check.rule, check.remedy) for check in TABLE)
     return table(("check", "requirement", "fix"), (tuple(map(escape, row)) for row in rows))
 
 

@@ -6,8 +6,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import broken_games
 import broken_walks
@@ -16,8 +17,8 @@ from refused import assert_names
 
 from arena.cli import main
 from arena.conformance import Finding, Report, Verdict, verify
-from arena.conformance.checks import SIGNATURE
-from arena.conformance.spec_checks import compare_with_fresh_processes, faults_of
+from arena.conformance.spec_checks import faults_of, signature
+from arena.conformance.trial import Trial
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, declare
 
 
@@ -29,8 +30,7 @@ def unseen(what: str, total: int) -> Iterator[Callable[[int], None]]:
 @pytest.fixture(autouse=True)
 def _here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the new processes that declare a game: they have tests of their own."""
-    module = "arena.conformance.run.compare_with_fresh_processes"
-    monkeypatch.setattr(module, lambda spec: spec.signature)
+    monkeypatch.setattr("arena.conformance.spec_checks.HASH_SEEDS", ())
 
 
 @cache
@@ -278,30 +278,31 @@ def test_changing_spec_is_reported_by_field():
     assert_names(failed["specification"], "max_decisions", 0)
 
 
-def in_new_processes(spec: EnvironmentSpec) -> Finding:
-    return SIGNATURE.run(partial(compare_with_fresh_processes, spec))
+def in_new_processes(spec: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch) -> Finding:
+    monkeypatch.setattr("arena.conformance.spec_checks.HASH_SEEDS", ("1", "2"))
+    return signature.run(Trial(spec.name, SimpleNamespace(spec=spec), 1, 0, unseen, set()))
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("game", "verdict"), [("unordered", Verdict.FAILED), ("Walk", Verdict.PASSED)])
-def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict: Verdict):
-    row = in_new_processes(declare(f"broken_walks:{game}"))
+def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict: Verdict, monkeypatch):
+    row = in_new_processes(declare(f"broken_walks:{game}"), monkeypatch)
     assert row.verdict is verdict
     assert ("in a new process" in row.detail) is (verdict is Verdict.FAILED)
 
 
 @pytest.mark.integration
-def test_new_processes_end_whatever_threads_a_game_starts():
+def test_new_processes_end_whatever_threads_a_game_starts(monkeypatch):
     try:
-        assert in_new_processes(declare("broken_walks:Lingering")).verdict is Verdict.PASSED
+        assert in_new_processes(declare("broken_walks:Lingering"), monkeypatch).verdict is Verdict.PASSED
     finally:
         broken_walks.RELEASED.set()
 
 
 @pytest.mark.integration
-def test_game_missing_in_a_new_process_is_reported():
+def test_game_missing_in_a_new_process_is_reported(monkeypatch):
     spec = replace(declare("broken_walks:Walk"), name="broken_walks:nothing")
-    row = in_new_processes(spec)
+    row = in_new_processes(spec, monkeypatch)
     assert row.verdict is Verdict.FAILED
     assert_names(row.detail, "arena.errors.UnknownEnvironmentError")
 
