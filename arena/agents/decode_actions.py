@@ -139,7 +139,7 @@ def _options(answer: _Head, values: NDArray[np.float64]) -> Tensor:
     barred = free & ~answer.allowed[np.arange(option.size), option]
     answer.add_fault(
         barred,
-        lambda index: f"{head.name} is {option[index]}, which its mask bars; {_listed(answer.allowed[index])} go",
+        lambda index: f"{head.name} is {option[index]}, an illegal option; legal: {_listed(answer.allowed[index])}",
     )
     return torch.from_numpy(np.where(barred, answer.allowed.argmax(axis=1), option))
 
@@ -156,7 +156,7 @@ def _sampled(answer: _Head, rng: torch.Generator) -> Tensor:
     open_to_all = ~allowed.any(dim=1, keepdim=True)
     masked = logits.masked_fill(~(allowed | open_to_all), -torch.inf)
     none_possible = (masked == -torch.inf).all(dim=1)
-    answer.add_fault(none_possible.numpy(), lambda _: f"{head.name}{LOGITS} rule out whatever is allowed")
+    answer.add_fault(none_possible.numpy(), lambda _: f"{head.name}{LOGITS} rule out all legal options")
     fallback = torch.zeros_like(masked).masked_fill(~(allowed | open_to_all), -torch.inf)
     return _sample(torch.where(none_possible.unsqueeze(1), fallback, masked), rng)
 

@@ -27,14 +27,14 @@ def dry_run_match(spec: EnvironmentSpec, policy: ExternalPolicy) -> None:
     """Play one unrated match on each side against `random`, to find most faults of a policy before it is entered.
 
     Raises:
-        ExternalPolicyError: The policy failed or broke the rules.
+        ExternalPolicyError: The policy failed or forfeited a match.
     """
     other = make_baseline(spec.name, DRY_RUN_OPPONENT)
     rng = torch.Generator().manual_seed(derive(0, "rehearsal"))
     results = play_pairs(spec.name, [(policy, other), (other, policy)], [1, 1], rng)
     if any(result.reason == FORFEIT for result in results):
         raise ExternalPolicyError(
-            f"{policy.name} broke the rules in a match against {DRY_RUN_OPPONENT} and was not entered: fix it first"
+            f"{policy.name} forfeited a match against {DRY_RUN_OPPONENT} and was not entered: fix it first"
         )
 
 

@@ -155,7 +155,7 @@ def test_illegal_action_forfeits_its_match_and_others_count(enter, client):
 def test_a_policy_that_shows_its_fault_at_once_is_not_entered(enter, client):
     printed = enter("entered_bots:cheating", expect=1)
     assert "choice is 7, no option" in printed
-    assert "in a match against random and was not entered" in printed
+    assert "a match against random and was not entered" in printed
     assert client.players("rps", kind="external").items == []
     assert client.workers(name="entry-stone").items == []
 
