@@ -121,9 +121,10 @@ def overlay_preset(overlay: str, environment: str) -> Settings:
 
 
 def _read_preset(name: str) -> Settings:
-    """Read a preset that comes with the package; empty if it does not exist."""
+    """Read a preset that comes with the package, over the one that it `extends`; empty if it does not exist."""
     entry = resources.files("trainer.config") / "presets" / f"{name}.toml"
-    return tomllib.loads(entry.read_text(encoding="utf-8")) if entry.is_file() else {}
+    settings: dict[str, Any] = tomllib.loads(entry.read_text(encoding="utf-8")) if entry.is_file() else {}
+    return merge(_read_preset(settings.pop("extends")), settings) if "extends" in settings else settings
 
 
 def read_toml(file: Path) -> dict[str, Any]:
