@@ -70,24 +70,19 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Show all learners, one of them in detail, and its curves beside those of others."""
     with league.database.read() as session:
         learnings = list_learnings(session, league, visit)
-        chosen = _chosen(learnings, params.learner or None)
-        compared = _compared(learnings, chosen, params)
-        snapshot = _snapshot(session, league, chosen)
-        opposition = _opposition(session, league, chosen)
+        progress = _progress(session, league, learnings, params)
+        compared = _compared(learnings, progress["chosen"], params)
+        opposition = _opposition(session, league, progress["chosen"])
     return visit.page(
         "training.html",
         "training",
         "Training",
-        learnings=learnings,
-        cards=_cards(learnings, chosen, params),
+        **progress,
         cards_shown=CARDS_SHOWN,
-        chosen=chosen,
         compared=compared,
         may_compare=len(compared) < COMPARED_MAX,
-        snapshot=snapshot,
         charts=CHARTS,
         opposition=opposition,
-        params=params,
         smooth_max=SMOOTH_MAX,
     )
 
@@ -96,17 +91,8 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
 def now(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Return the current progress and findings of the learners."""
     with league.database.read() as session:
-        learnings = list_learnings(session, league, visit)
-        chosen = _chosen(learnings, params.learner or None)
-        snapshot = _snapshot(session, league, chosen)
-    return visit.part(
-        "_training_now.html",
-        learnings=learnings,
-        cards=_cards(learnings, chosen, params),
-        chosen=chosen,
-        snapshot=snapshot,
-        params=params,
-    )
+        progress = _progress(session, league, list_learnings(session, league, visit), params)
+    return visit.part("_training_now.html", **progress)
 
 
 @router.get("/training/opposition")
@@ -126,9 +112,17 @@ def _opposition(session: Session, league: AppState, chosen: Learning) -> opponen
     )
 
 
-def _snapshot(session: Session, league: AppState, learning: Learning) -> wire.Player | None:
-    latest = learning.learner.latest_snapshot
-    return None if latest is None else rated_players.show(session, league.settings, latest)
+def _progress(session: Session, league: AppState, learnings: Sequence[Learning], params: PageQuery) -> dict[str, Any]:
+    """Return the values of the template that shows the progress and findings of learners."""
+    chosen = _chosen(learnings, params.learner or None)
+    latest = chosen.learner.latest_snapshot
+    return {
+        "learnings": learnings,
+        "cards": _cards(learnings, chosen, params),
+        "chosen": chosen,
+        "snapshot": None if latest is None else rated_players.show(session, league.settings, latest),
+        "params": params,
+    }
 
 
 def _chosen(learnings: Sequence[Learning], learner_id: int | None) -> Learning:
