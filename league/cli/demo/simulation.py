@@ -242,24 +242,39 @@ class Simulation:
 
     def _record_match(self) -> int:
         """Report the recorded match with its recording; return the match's id."""
-        recording = recorded_match()
-        evaluator, outcome = self._evaluators[0], recording.header.outcome
+        evaluator = self._evaluators[0]
         lease = self._lease_ratings(evaluator, 2, 1)[0]
-        result = wire.Result(
-            lease_id=lease.lease_id,
-            sequence=0,
-            score=outcome.score,
-            decisions=outcome.decisions,
-            reason=outcome.reason,
-            seed=match_seed(lease.seed, 0),
-        )
-        (answer,) = self._client.report(wire.ResultBatch(worker_id=evaluator.id, results=[result])).items
-        match = self._client.match(answer.match_id or 0)
-        players = match.home.name, match.away.name
-        header = replace(recording.header, seed=result.seed, players=players, signature=self._signature)
-        self._client.upload_replay(match.id, pack_recording(replace(recording, header=header)))
         self._matches += 1
-        return match.id
+        return report_recording(
+            self._client, evaluator, lease, recorded_match(), environment=ENVIRONMENT, signature=self._signature
+        ).id
+
+
+def report_recording(
+    client: LeagueClient,
+    evaluator: wire.Worker,
+    lease: wire.Lease,
+    recording: Recording,
+    *,
+    environment: str,
+    signature: str,
+) -> wire.PlayedMatch:
+    """Report that the first match of a lease went as a recording shows, and upload the recording with its header."""
+    outcome, seed = recording.header.outcome, match_seed(lease.seed, 0)
+    result = wire.Result(
+        lease_id=lease.lease_id,
+        sequence=0,
+        score=outcome.score,
+        decisions=outcome.decisions,
+        reason=outcome.reason,
+        seed=seed,
+    )
+    (answer,) = client.report(wire.ResultBatch(worker_id=evaluator.id, results=[result])).items
+    match = client.match(answer.match_id or 0)
+    players = match.home.name, match.away.name
+    header = replace(recording.header, environment=environment, signature=signature, seed=seed, players=players)
+    client.upload_replay(match.id, pack_recording(replace(recording, header=header)))
+    return match
 
 
 def recorded_match() -> Recording:
