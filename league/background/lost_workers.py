@@ -7,6 +7,7 @@ from datetime import datetime
 from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.workers import lost
+from league.settings import MISSED_HEARTBEATS
 
 EVERY_S = 15.0
 
@@ -26,7 +27,7 @@ class LostWorkerTask(PeriodicTask):
 
     def __init__(self, database: Database, heartbeat_s: float, clock: Callable[[], datetime]) -> None:
         # The first run waits, because no worker could send a heartbeat while the league was down.
-        super().__init__(lost.MISSED_HEARTBEATS * heartbeat_s, EVERY_S)
+        super().__init__(MISSED_HEARTBEATS * heartbeat_s, EVERY_S)
         self._database, self._heartbeat_s, self._clock = database, heartbeat_s, clock
 
     def run_once(self) -> None:

@@ -35,6 +35,9 @@ from league.settings.concurrency import ConcurrencyLimits
 MOST = 2**53
 """Maximum count, which every database and JSON parser represents exactly."""
 
+MISSED_HEARTBEATS = 3.0
+"""Missed heartbeats after which a worker is away, and lost unless a command sent it away."""
+
 WEBHOOK_EVENTS = ("champion", "regression", "recovery", "lost-worker")
 """Kinds of events that webhooks may report."""
 

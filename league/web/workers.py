@@ -15,9 +15,10 @@ from league.api.dependencies import TEXT, Running, Word
 from league.api.state import AppState
 from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
-from league.services.workers import activity, lost
+from league.services.workers import activity
 from league.services.workers import service as workers
 from league.services.workers.activity import Activity
+from league.settings import MISSED_HEARTBEATS
 from league.web.actions import Changing
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
@@ -141,5 +142,5 @@ def _state(worker: wire.ListedWorker, heartbeats: float) -> State:
     if worker.suspect:
         return "suspect"
     if heartbeats > LATE_HEARTBEATS:
-        return "away" if heartbeats > lost.MISSED_HEARTBEATS else "overdue"
+        return "away" if heartbeats > MISSED_HEARTBEATS else "overdue"
     return _COMMAND_STATES.get(worker.command, "attached")

@@ -26,9 +26,8 @@ from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
 from league.services.gates.sprt import NUMBERS, STATES, Ending
 from league.services.ratings import rated_players
-from league.settings import Settings
+from league.settings import MISSED_HEARTBEATS, Settings
 
-_MISSED_HEARTBEATS = 2
 _COUNTED_DIGITS = 6  # removes rounding errors: fractional scores are split between two bins
 
 
@@ -288,7 +287,7 @@ def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now
     entrants of other external players of the environment are included.
     """
     signature, kind = two[0].signature, "entrant" if "external" in {each.kind for each in two} else "evaluator"
-    oldest_heartbeat = now - timedelta(seconds=_MISSED_HEARTBEATS * settings.heartbeat_s)
+    oldest_heartbeat = now - timedelta(seconds=MISSED_HEARTBEATS * settings.heartbeat_s)
     attached = Worker.kind == kind, Worker.seen_at >= oldest_heartbeat, Worker.command == "continue"
     distrusted = exists().where(Quarantine.worker_id == Worker.id, Quarantine.lifted_at.is_(None))
     found = session.execute(select(Worker.id, Worker.signatures).where(*attached, ~distrusted))

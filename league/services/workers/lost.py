@@ -8,12 +8,10 @@ from sqlalchemy.orm import Session
 from league.db.models import Quarantine, Worker
 from league.services.audit.log import RULE, Cause
 from league.services.workers import service as workers
+from league.settings import MISSED_HEARTBEATS
 
 LOST = "lost-worker"
 """Kind of the event."""
-
-MISSED_HEARTBEATS = 3.0
-"""Missed heartbeats after which a worker is lost."""
 
 
 def any_change(session: Session, heartbeat_s: float, now: datetime) -> bool:

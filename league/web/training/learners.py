@@ -11,14 +11,15 @@ from league import wire
 from league.api.state import AppState
 from league.services.leaderboard import regressions
 from league.services.population import learners
-from league.services.workers import lost, polling
+from league.services.workers import polling
+from league.settings import MISSED_HEARTBEATS
 from league.web.layout import Visit
 
 LEARNERS_MAX = 200
 """Maximum number of learners shown."""
 
 MIN_SILENCE = timedelta(minutes=1)
-"""A trainer counts as silent after `lost.MISSED_HEARTBEATS`, and not before this time. Trainers send a heartbeat every
+"""A trainer counts as silent after `MISSED_HEARTBEATS`, and not before this time. Trainers send a heartbeat every
 ten seconds, or less often in a large league.
 """
 
@@ -78,7 +79,7 @@ def list_learnings(session: Session, league: AppState, visit: Visit) -> list[Lea
         Learning(
             learner=learner,
             silent=learner.metrics_at is None
-            or visit.now - learner.metrics_at > max(MIN_SILENCE, lost.MISSED_HEARTBEATS * heartbeat_interval),
+            or visit.now - learner.metrics_at > max(MIN_SILENCE, MISSED_HEARTBEATS * heartbeat_interval),
             alarms=[alarm for alarm in alarms if alarm.learner.player_id == learner.player_id],
         )
         for learner in sorted(found, key=lambda each: order.index(each.role))

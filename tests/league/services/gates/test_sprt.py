@@ -222,7 +222,7 @@ def test_a_gate_counts_the_evaluators_that_could_play_it(scene: Scene, two: Two,
     scene.client.quarantine_worker(others[0].id, time.now, "odd")
     scene.client.command_worker(others[1].id, "stop")
     assert scene.client.gate(gate.id).evaluators == 1
-    time.advance(241)
+    time.advance(361)
     assert scene.client.gate(gate.id).evaluators == 0
     scene.client.heartbeat(scene.evaluator.id)
     assert scene.client.gate(gate.id).evaluators == 1
