@@ -15,7 +15,7 @@ from torch import Tensor
 from arena.environments.base import Actions, Measure, Observation, StepResult
 from arena.environments.mech.config.constants import DECISION_S, EWAR_OPTIONS
 from arena.environments.mech.config.scenario import MechConfig
-from arena.environments.mech.config.weapons import LOADOUTS, PAINTER, WEAPONS
+from arena.environments.mech.config.weapons import PAINTER, WEAPONS
 from arena.environments.mech.replay.recorder import MechMatches
 from arena.environments.metrics import RatioAccumulator
 
@@ -100,10 +100,10 @@ def _readers(config: MechConfig) -> dict[Measure, Reader]:
         Measure("shutdown_share", 0.0, 1.0): _shutdown,
         Measure("fallen_share", 0.0, 1.0): _fallen,
     }
-    carried = {name for mech in config.team for name in LOADOUTS[mech.name]}
-    hurting = [weapon for weapon in WEAPONS if weapon.damage > 0.0 and weapon.name in carried]
+    carried = {name for mech in config.team for name in config.loadout(mech.name)}
+    hurting = [weapon for weapon in config.weapons if weapon.damage > 0.0 and weapon.name in carried]
     if len(hurting) > 1:
-        shares = {weapon.name: partial(_weapon, weapon=WEAPONS.index(weapon)) for weapon in hurting}
+        shares = {weapon.name: partial(_weapon, weapon=config.weapons.index(weapon)) for weapon in hurting}
         readers |= {Measure(f"{name}_damage_share", 0.0, 1.0): read for name, read in shares.items()}
     if PAINTER.name in carried:
         readers[Measure("paints_per_s", 0.0, 1.0 / DECISION_S)] = _paints

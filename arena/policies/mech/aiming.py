@@ -15,7 +15,8 @@ from arena.environments.mech.config.constants import (
     MISSILE_SIGHT_RANGE,
     TICKS_PER_DECISION,
 )
-from arena.environments.mech.config.weapons import LOADOUTS, MISSILE, TRIGGERS, WEAPONS, Guidance, Weapon
+from arena.environments.mech.config.scenario import MechConfig
+from arena.environments.mech.config.weapons import TRIGGERS, Guidance, Weapon
 from arena.policies.mech.perception import Percept, length
 
 VENT_ABOVE = 0.75
@@ -76,10 +77,13 @@ CAUTIOUS = HeatLimits()
 
 
 def pull_triggers(
-    senses: Percept, target: Target, mask: Bool[Tensor, "R triggers"], limits: HeatLimits = CAUTIOUS
+    on: "TriggerNumbers",
+    senses: Percept,
+    target: Target,
+    mask: Bool[Tensor, "R triggers"],
+    limits: HeatLimits = CAUTIOUS,
 ) -> Bool[Tensor, "R triggers"]:
     """Fire weapons that can hit without exceeding the heat limit; vent when hot."""
-    on = trigger_numbers(senses)
     wanted = _can_hit(senses, target, on)
     heat = senses.heat
     pulled = {"vent": heat > limits.vent, "special": torch.zeros_like(senses.in_zone)}
@@ -110,10 +114,18 @@ class TriggerNumbers(NamedTuple):
     speed: Float[Tensor, "triggers R"]
 
 
-def trigger_numbers(senses: Percept) -> TriggerNumbers:
-    """Return the properties of every mech's weapons."""
-    numbers = senses.by_class(_TRIGGER_NUMBERS).view(len(TriggerNumbers._fields), len(ORDER), -1)
-    return TriggerNumbers(*numbers.unbind())
+class Armament:
+    """Weapons of a composition, as scripted players know them."""
+
+    def __init__(self, config: MechConfig) -> None:
+        # A column per class; rows are the fields of TriggerNumbers, each for the triggers of ORDER.
+        numbers = [[_trigger_numbers(config, mech, trigger) for trigger in ORDER] for mech in CLASSES.values()]
+        self._table = torch.tensor(numbers).permute(2, 1, 0).flatten(0, 1).contiguous()
+
+    def numbers(self, senses: Percept) -> TriggerNumbers:
+        """Return the properties of every mech's weapons."""
+        numbers = senses.by_class(self._table).view(len(TriggerNumbers._fields), len(ORDER), -1)
+        return TriggerNumbers(*numbers.unbind())
 
 
 def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor, "triggers R"]:
@@ -128,15 +140,16 @@ def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor
     return functools.reduce(torch.bitwise_or, (considered & seen & in_range & in_arc).unbind(dim=1))
 
 
-def _weapons_on(mech: MechClass, trigger: str) -> list[Weapon]:
+def _weapons_on(config: MechConfig, mech: MechClass, trigger: str) -> list[Weapon]:
     """Return the weapons on a trigger, guns first, because they fire without a target too."""
-    weapons = [weapon for weapon in WEAPONS if LOADOUTS[mech.name].get(weapon.name) == trigger]
+    loadout = config.loadout(mech.name)
+    weapons = [weapon for weapon in config.weapons if loadout.get(weapon.name) == trigger]
     return sorted(weapons, key=lambda weapon: weapon.guidance not in GUNS)
 
 
-def _trigger_numbers(mech: MechClass, trigger: str) -> tuple[float, ...]:
+def _trigger_numbers(config: MechConfig, mech: MechClass, trigger: str) -> tuple[float, ...]:
     """Return the fields of TriggerNumbers."""
-    weapons = _weapons_on(mech, trigger)
+    weapons = _weapons_on(config, mech, trigger)
     if not weapons:
         return NOTHING_IN_RANGE, 0.0, 0.0, 0.0, 0.0, 0.0
     first, gun = weapons[0], weapons[0].guidance in GUNS
@@ -144,17 +157,8 @@ def _trigger_numbers(mech: MechClass, trigger: str) -> tuple[float, ...]:
     return (
         first.range,
         math.cos(FOCUS_CONE_RAD if gun else first.half_arc_rad),
-        float(first is MISSILE),
+        float(first.guidance is Guidance.HOMING),
         float(gun),
         sum(weapon.heat * count for weapon, count in zip(weapons, shots, strict=True)) / mech.heat_capacity,
         first.speed if gun else 0.0,
     )
-
-
-_TRIGGER_NUMBERS: Float[Tensor, "numbers classes"] = (
-    torch.tensor([[_trigger_numbers(mech, trigger) for trigger in ORDER] for mech in CLASSES.values()])
-    .permute(2, 1, 0)
-    .flatten(0, 1)
-    .contiguous()
-)
-"""Table with a column per class; rows are the fields of TriggerNumbers, each for the triggers of ORDER."""

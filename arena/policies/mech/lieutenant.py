@@ -3,32 +3,23 @@
 from collections.abc import Callable, Mapping
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 from arena.environments.base import Actions, Observation
-from arena.environments.mech.config.constants import COMM_SIZE, EWAR_OPTIONS, MOVES
+from arena.environments.mech.config.constants import MOVES
+from arena.environments.mech.config.rules import STANDARD_RULES
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
-from arena.environments.mech.config.weapons import TRIGGERS
 from arena.environments.mech.observation_spec import make_spec
 from arena.errors import UnknownPolicyError
-from arena.policies.mech.aiming import find_target, pull_triggers
-from arena.policies.mech.driving import (
-    BLANK,
-    Course,
-    Handling,
-    Progress,
-    drive,
-    handling,
-    note_progress,
-    steer,
-)
-from arena.policies.mech.perception import Percept, Reader
+from arena.policies.mech.aiming import Armament, find_target, pull_triggers
+from arena.policies.mech.commands import jam_while_cool, move_and_turn, restrain, silence
+from arena.policies.mech.driving import BLANK, Course, Progress, drive, handling, note_progress, steer
+from arena.policies.mech.perception import Reader
+from arena.policies.mech.tactician import Tactician
+from arena.policies.mech.tactics import WEAVER
 from arena.policies.protocol import Policy, State
 from arena.policies.scripted import RandomPolicy
-
-ECM_BELOW = 0.7
-"""Heat share up to which a lieutenant uses ECM; above it ECCM, which produces less heat."""
 
 HALF = 0.5
 """Fire probability of `lieutenant-half`."""
@@ -38,7 +29,7 @@ class Turret:
     """Does not move, turns to the nearest known enemy, and fires weapons that can hit."""
 
     def __init__(self, config: MechConfig) -> None:
-        self._reader = Reader(config)
+        self._reader, self._armament = Reader(config), Armament(config)
 
     def initial_state(self, rows: int) -> State:
         """Return the empty state."""
@@ -53,7 +44,7 @@ class Turret:
         course = Course(torch.zeros_like(senses.zone), torch.zeros_like(senses.heat))
         actions = {
             "move": move_and_turn(course, target.way, handling(senses)),
-            "trigger": pull_triggers(senses, target, observation.masks["trigger"]),
+            "trigger": pull_triggers(self._armament.numbers(senses), senses, target, observation.masks["trigger"]),
             "target": target.slot + 1,
             **silence(observation),
         }
@@ -67,7 +58,7 @@ class Lieutenant:
     """
 
     def __init__(self, config: MechConfig, *, fire_probability: float) -> None:
-        self._reader = Reader(config)
+        self._reader, self._armament = Reader(config), Armament(config)
         self._fire_probability = fire_probability
 
     def initial_state(self, rows: int) -> State:
@@ -88,9 +79,10 @@ class Lieutenant:
         direction = steer(senses, target, progress, close)
         lava = self._reader.lava_towards(values, direction)
         faced = torch.where(target.known, target.way, torch.where(senses.in_zone, senses.zone, senses.route))
+        pulled = pull_triggers(self._armament.numbers(senses), senses, target, observation.masks["trigger"])
         actions = {
             "move": move_and_turn(drive(direction, lava, progress, handles, close), faced, handles),
-            "trigger": self._restrain(pull_triggers(senses, target, observation.masks["trigger"]), rng),
+            "trigger": restrain(pulled, self._fire_probability, rng),
             "target": target.slot + 1,
             **silence(observation),
         }
@@ -98,14 +90,6 @@ class Lieutenant:
             actions["ewar"] = jam_while_cool(senses, observation.masks["ewar"])
         new_memory = torch.where(observation.active.unsqueeze(-1), torch.stack(progress, dim=-1), memory)
         return actions, (new_memory,)
-
-    def _restrain(self, trigger: Bool[Tensor, "R triggers"], rng: torch.Generator) -> Bool[Tensor, "R triggers"]:
-        """Drop triggers at random according to the fire probability, except venting."""
-        if self._fire_probability >= 1.0:
-            return trigger
-        heeded = torch.rand(len(trigger), 1, generator=rng, device=trigger.device) < self._fire_probability
-        vent = torch.tensor([name == "vent" for name in TRIGGERS], device=trigger.device)
-        return trigger & (heeded | vent)
 
 
 def make_baseline(environment: str, baseline: str) -> Policy:
@@ -124,31 +108,16 @@ def make_player(config: MechConfig, baseline: str) -> Policy:
     return _PLAYERS[baseline](config)
 
 
+def _make_lieutenant(config: MechConfig, fire_probability: float) -> Policy:
+    """Return the lieutenant that suits the rules: the standard one stands still, which other rules punish."""
+    if config.rules == STANDARD_RULES:
+        return Lieutenant(config, fire_probability=fire_probability)
+    return Tactician(config, [WEAVER], fire_probability=fire_probability)
+
+
 _PLAYERS: Mapping[str, Callable[[MechConfig], Policy]] = {
     "random": lambda config: RandomPolicy(make_spec(config).heads),
-    "lieutenant": lambda config: Lieutenant(config, fire_probability=1.0),
-    "lieutenant-half": lambda config: Lieutenant(config, fire_probability=HALF),
+    "lieutenant": lambda config: _make_lieutenant(config, 1.0),
+    "lieutenant-half": lambda config: _make_lieutenant(config, HALF),
     "turret": Turret,
 }
-
-
-def move_and_turn(course: Course, faced: Float[Tensor, "2 R"], handles: Handling) -> Float[Tensor, "R moves"]:
-    """Return the head `move`, in the order of MOVES: follow the course and turn to the direction `faced`."""
-    angle = torch.atan2(faced[1], faced[0])
-    return torch.stack([*course.throttle, course.lift, (angle * handles.turn).clamp(-1.0, 1.0)], dim=-1)
-
-
-def jam_while_cool(senses: Percept, mask: Bool[Tensor, "R options"]) -> Int[Tensor, " R"]:
-    """Return the head `ewar`: ECM while cool, else ECCM."""
-    ecm, eccm = (EWAR_OPTIONS.index(name) for name in ("ecm", "eccm"))
-    return torch.where(senses.heat < ECM_BELOW, ecm, eccm).masked_fill(~mask[:, ecm], 0)
-
-
-def silence(observation: Observation) -> Actions:
-    """Return neutral actions of unused heads: no message and no jamming."""
-    rows, device = len(observation.active), observation.active.device
-    nothing: Actions = {
-        "ewar": torch.zeros(rows, dtype=torch.int64, device=device),
-        "comm": torch.zeros(rows, COMM_SIZE, device=device),
-    }
-    return {name: action for name, action in nothing.items() if name in observation.masks}

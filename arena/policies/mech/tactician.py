@@ -19,9 +19,9 @@ from arena.environments.mech.observation_spec import (
     SPEED_SCALE,
     make_spec,
 )
-from arena.policies.mech.aiming import ORDER, HeatLimits, Target, find_target, pull_triggers, trigger_numbers
+from arena.policies.mech.aiming import ORDER, Armament, HeatLimits, Target, TriggerNumbers, find_target, pull_triggers
+from arena.policies.mech.commands import jam_while_cool, move_and_turn, restrain, silence
 from arena.policies.mech.driving import BLANK, Course, Progress, drive, handling, note_progress, steer
-from arena.policies.mech.lieutenant import jam_while_cool, move_and_turn, silence
 from arena.policies.mech.perception import Percept, Reader, length
 from arena.policies.mech.tactics import Tactic, as_rows
 from arena.policies.protocol import State
@@ -39,10 +39,14 @@ TERTIARY, SPECIAL = TRIGGERS.index("tertiary"), TRIGGERS.index("special")
 
 
 class Tactics:
-    """Parameters of R rows by name, as floats; flags are 0 or 1."""
+    """Parameters of R rows, or of one for all of them, by name, as floats; flags are 0 or 1."""
 
     def __init__(self, rows: Float[Tensor, "R fields"]) -> None:
         self._columns = {field.name: rows[:, index] for index, field in enumerate(fields(Tactic))}
+
+    def move_to(self, device: torch.device) -> None:
+        """Move the parameters to the device of the observations."""
+        self._columns = {name: column.to(device) for name, column in self._columns.items()}
 
     def number(self, name: str) -> Float[Tensor, " R"]:
         """Return a parameter of every row."""
@@ -58,12 +62,15 @@ class Tactician:
 
     Args:
         config: The composition.
-        tactics: Tactic of every match in which the policy plays, in their order.
+        tactics: Tactic of every match in which the policy plays, in their order, or one for any number of matches.
+        fire_probability: Probability that the triggers of a decision are pulled.
     """
 
-    def __init__(self, config: MechConfig, tactics: Sequence[Tactic]) -> None:
-        self._reader = Reader(config)
-        self._tactics = Tactics(as_rows(tactics).repeat_interleave(len(config.team), dim=0))
+    def __init__(self, config: MechConfig, tactics: Sequence[Tactic], *, fire_probability: float = 1.0) -> None:
+        self._reader, self._armament = Reader(config), Armament(config)
+        rows = as_rows(tactics)
+        self._tactics = Tactics(rows if len(tactics) == 1 else rows.repeat_interleave(len(config.team), dim=0))
+        self._fire_probability = fire_probability
         self._limit_s = config.max_decisions * DECISION_S
         layout = make_spec(config).layout
         self._hp = layout["condition"].start + CONDITION_FEATURES.index("hp")
@@ -80,17 +87,20 @@ class Tactician:
     ) -> tuple[Actions, State]:
         """Follow the tactics (see `Policy.act`)."""
         values, own = observation.values, self._tactics
+        own.move_to(values.device)
         senses = self._reader.read(values)
-        target = find_target(senses)
-        memory = torch.where(episode_start.unsqueeze(-1), BLANK, state[0])
-        side = self._strafing_side(state[1], episode_start, rng)
+        target, on = find_target(senses), self._armament.numbers(senses)
+        memory, side = (part.to(values.device) for part in state)
+        memory = torch.where(episode_start.unsqueeze(-1), BLANK.to(values.device), memory)
+        side = self._strafing_side(side, episode_start, rng)
         mobile = observation.masks["move"][:, MOVES.index("forward")]
         progress = note_progress(Progress(*memory.unbind(dim=-1)), senses, mobile & ~target.visible)
-        lead = self._lead(values, senses, target)
+        lead = self._lead(values, target, on.speed[GUN])
         faced = torch.where(target.known, torch.where(own.flag("leads"), lead, target.way), senses.route)
+        pulled = self._fire(on, senses, target, lead, observation.masks["trigger"])
         actions = {
             "move": move_and_turn(self._drive(values, senses, target, progress, side), faced, handling(senses)),
-            "trigger": self._fire(senses, target, lead, observation.masks["trigger"]),
+            "trigger": restrain(pulled, self._fire_probability, rng),
             "target": (target.slot + 1) * (own.flag("focuses") & ~own.flag("leads")),
             **silence(observation),
         }
@@ -104,7 +114,7 @@ class Tactician:
         self, side: Float[Tensor, " R"], starts: Bool[Tensor, " R"], rng: torch.Generator
     ) -> Float[Tensor, " R"]:
         """Draw the direction at the start, and change it at random after that."""
-        first, chance = torch.rand(2, len(side), generator=rng).unbind()
+        first, chance = torch.rand(2, len(side), generator=rng, device=side.device).unbind()
         turned = torch.where(chance < DECISION_S / self._tactics.number("weave_s"), -side, side)
         return torch.where(starts, torch.where(first < 0.5, 1.0, -1.0), turned)
 
@@ -133,19 +143,23 @@ class Tactician:
         lava = self._reader.lava_towards(values, direction)
         return drive(direction, lava, progress, handling(senses), torch.zeros_like(retreating))
 
-    def _lead(self, values: Float[Tensor, "R D"], senses: Percept, target: Target) -> Float[Tensor, "2 R"]:
+    def _lead(self, values: Float[Tensor, "R D"], target: Target, speed: Float[Tensor, " R"]) -> Float[Tensor, "2 R"]:
         """Return the vector to the place where a shell fired now would meet the target."""
         column = self._contact_velocity + target.slot.clamp(min=0) * len(CONTACT_FEATURES)
         relative = torch.stack([values.gather(1, (column + axis).unsqueeze(-1))[:, 0] for axis in (0, 1)])
         own = values[:, self._velocity : self._velocity + 2].t()
-        speed = trigger_numbers(senses).speed[GUN]
         flight = target.distance / speed.clamp(min=1e-6) * (speed > 0.0)
         # The heading arrives there at the end of the decision: the mean shot is fired half a decision later.
         ahead_s = flight + 0.5 * DECISION_S
         return target.way + ((relative + own) * ahead_s - own * 0.5 * DECISION_S) * SPEED_SCALE * target.known
 
     def _fire(
-        self, senses: Percept, target: Target, lead: Float[Tensor, "2 R"], mask: Bool[Tensor, "R triggers"]
+        self,
+        on: TriggerNumbers,
+        senses: Percept,
+        target: Target,
+        lead: Float[Tensor, "2 R"],
+        mask: Bool[Tensor, "R triggers"],
     ) -> Bool[Tensor, "R triggers"]:
         own = self._tactics
         limit = own.number("heat_limit")
@@ -153,8 +167,7 @@ class Tactician:
             used = torch.ones_like(mask)
             used[:, TRIGGERS.index(name)] = own.flag(name)
             mask = mask & used
-        pulled = pull_triggers(senses, target, mask, HeatLimits(limit, own.number("vent_above")))
-        on = trigger_numbers(senses)
+        pulled = pull_triggers(on, senses, target, mask, HeatLimits(limit, own.number("vent_above")))
         aligned = torch.atan2(lead[1], lead[0]).abs() < NEAREST_CONE_RAD
         ahead = mask[:, TERTIARY] & target.visible & aligned & (target.distance <= on.range[GUN])
         ahead = ahead & (senses.heat + on.heat_share[GUN] <= limit)

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from arena.environments.mech.config.rules import STANDARD_RULES
 from arena.environments.mech.config.scenario import MechConfig
-from arena.environments.mech.config.weapons import LOADOUTS
 
 NEVER = 9.0
 """A share of heat that is not reached: no limit, or no venting."""
@@ -76,6 +76,9 @@ class Tactic:
 
 PLAIN = Tactic()
 
+WEAVER = Tactic(strafe=1.0, vent_above=0.4, leads=True)
+"""The lieutenant of rules by which moving protects: strafes in the zone and leads its shots."""
+
 OPENING = (
     PLAIN,
     Tactic(strafe=1.0),
@@ -135,6 +138,11 @@ def parameters_of(config: MechConfig) -> list[str]:
     return [name for name in CHOICES if name not in idle]
 
 
+def opening_of(config: MechConfig) -> tuple[Tactic, ...]:
+    """Return the tactics with which the search begins; the lieutenant's is among them."""
+    return OPENING if config.rules == STANDARD_RULES else (*OPENING, WEAVER)
+
+
 def random_tactic(names: Sequence[str], rng: np.random.Generator) -> Tactic:
     """Draw these parameters."""
     return Tactic(**{name: _choose(name, rng) for name in names})
@@ -170,5 +178,5 @@ def _choose(name: str, rng: np.random.Generator) -> Any:  # noqa: ANN401  a para
 
 def _weapons_on(config: MechConfig, trigger: str) -> list[str]:
     """Return the weapons that a trigger fires in any class of the composition."""
-    names = [weapon for mech in config.team for weapon, fires in LOADOUTS[mech.name].items() if fires == trigger]
+    names = [weapon for mech in config.team for weapon, fires in config.loadout(mech.name).items() if fires == trigger]
     return list(dict.fromkeys(names))

@@ -84,11 +84,11 @@ def _fly(state: State, shooter: Mech, slot: int, shell: Shell) -> list[Hit]:
 
 def _steer(state: State, shell: Shell) -> None:
     weapon = WEAPONS[shell.weapon]
-    if weapon is MISSILE and state.mechs[shell.target].alive:
+    if weapon.name == MISSILE.name and state.mechs[shell.target].alive:
         direction, to_mark = unit(shell.velocity), unit(way(shell.position, state.mechs[shell.target].centre))
         blend = [(1.0 - MISSILE_BLEND) * a + MISSILE_BLEND * b for a, b in zip(direction, to_mark, strict=True)]
         shell.velocity = tuple(weapon.speed * part for part in unit(tuple(blend)))
-    if weapon is GAUSS:
+    if weapon.name == GAUSS.name:
         x, y, z = shell.velocity
         shell.velocity = (x, y, z - GRAVITY * TICK_S)
 
@@ -145,7 +145,7 @@ def fire(state: State, shots: list[Shot]) -> list[Hit]:
     """Fire the weapons of this tick."""
     hits = []
     for shooter, w, target in shots:
-        weapon, error = WEAPONS[w], _aim_error(state, shooter, w)
+        weapon, error = state.world.weapons[w], _aim_error(state, shooter, w)
         shooter.heat = single(shooter.heat + weapon.heat)
         shooter.timers[TIMERS.index(weapon.timer)] = weapon.cooldown_ticks
         if weapon.speed > 0.0:
@@ -185,7 +185,7 @@ def _beam(state: State, shooter: Mech, w: int, target: Mech) -> Hit:
 
 
 def _launch(state: State, shooter: Mech, w: int, target: int, error: float) -> None:
-    weapon = WEAPONS[w]
+    weapon = state.world.weapons[w]
     x, y, z = _muzzle_velocity(state, shooter, weapon, target)
     cosine, sine = math.cos(error), math.sin(error)
     velocity = (cosine * x - sine * y, sine * x + cosine * y, z)
@@ -198,10 +198,10 @@ def _muzzle_velocity(state: State, shooter: Mech, weapon: Weapon, target: int) -
         return weapon.speed * x, weapon.speed * y, 0.0
     there = state.mechs[target].centre
     direction = unit(way(shooter.centre, there))
-    if weapon is MISSILE:
+    if weapon.name == MISSILE.name:
         direction = unit((direction[0], direction[1], direction[2] + MISSILE_LOFT))
     x, y, z = (weapon.speed * part for part in direction)
-    drop = 0.5 * GRAVITY * distance(shooter.centre, there) / weapon.speed if weapon is GAUSS else 0.0
+    drop = 0.5 * GRAVITY * distance(shooter.centre, there) / weapon.speed if weapon.name == GAUSS.name else 0.0
     return x, y, z + drop
 
 

@@ -54,6 +54,6 @@ def _matters(mech: Mech, trigger: int, up: bool) -> bool:
     return trigger == VENT or any(
         fires == trigger
         and mech.timers[TIMERS.index(WEAPONS[w].timer)] <= TICKS_PER_DECISION
-        and (up or WEAPONS[w] not in SHELLS)
+        and (up or WEAPONS[w].name not in SHELLS)
         for w, fires in mech.hull.triggers.items()
     )

@@ -19,7 +19,7 @@ from arena.environments.mech.config.constants import (
     QUALITY_RANGE,
     TARGETED_RANGE,
 )
-from arena.environments.mech.config.weapons import LOADOUTS, MISSILE, SMOKE, TIMERS, WEAPONS
+from arena.environments.mech.config.weapons import MISSILE, SMOKE, TIMERS, WEAPONS
 from arena.environments.mech.observation_spec import SPEED_SCALE, observation_blocks
 
 
@@ -79,13 +79,14 @@ def condition(state: State, mech: Mech) -> list[float]:
         holds_zone(state, mech),
         mech.ewar == ECM,
         mech.ewar == ECCM,
-        *(ticks / _longest_wait(mech, timer) for ticks, timer in zip(mech.timers, TIMERS, strict=True)),
+        *(ticks / _longest_wait(state, mech, timer) for ticks, timer in zip(mech.timers, TIMERS, strict=True)),
         mech.ams_ticks / AMS_TICKS,
     ]
 
 
-def _longest_wait(mech: Mech, timer: str) -> int:
-    carried = [weapon for weapon in (*WEAPONS, SMOKE) if weapon.name in LOADOUTS[mech.hull.type.name]]
+def _longest_wait(state: State, mech: Mech, timer: str) -> int:
+    loadout = state.world.config.loadout(mech.hull.type.name)
+    carried = [weapon for weapon in (*state.world.weapons, SMOKE) if weapon.name in loadout]
     return max([weapon.cooldown_ticks for weapon in carried if weapon.timer == timer], default=1)
 
 

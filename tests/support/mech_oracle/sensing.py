@@ -17,8 +17,8 @@ from arena.environments.mech.config.constants import (
 )
 from arena.environments.mech.config.weapons import AUTOCANNON, GAUSS, MISSILE, SHELL_SLOTS, TIMERS, WEAPONS, Weapon
 
-GUNS = (GAUSS, AUTOCANNON)
-SHELLS = (MISSILE, *GUNS)
+GUNS = (GAUSS.name, AUTOCANNON.name)
+SHELLS = (MISSILE.name, *GUNS)
 Shot = tuple[Mech, int, int]
 """Shooter, weapon, and mech that it fires at; NOBODY straight ahead."""
 
@@ -28,19 +28,19 @@ def aim(state: State) -> list[Shot]:
     shots = []
     for mech in state.mechs:
         for w, trigger in mech.hull.triggers.items():
-            weapon = WEAPONS[w]
+            weapon = state.world.weapons[w]
             ready = (
                 mech.powered and mech.heeded and mech.pulled[trigger] and not mech.timers[TIMERS.index(weapon.timer)]
             )
-            if ready and not (mech.fallen and weapon in SHELLS):
+            if ready and not (mech.fallen and weapon.name in SHELLS):
                 target = _target(state, mech, weapon)
-                if target != NOBODY or weapon in GUNS:
+                if target != NOBODY or weapon.name in GUNS:
                     shots.append((mech, w, target))
     return shots
 
 
 def _target(state: State, mech: Mech, weapon: Weapon) -> int:
-    if weapon in GUNS:
+    if weapon.name in GUNS:
         return _gun_target(state, mech, weapon)
     fits = [enemy for enemy in state.enemies(mech) if _fits(state, mech, weapon, enemy)]
     if any(enemy.hull.index == mech.focus for enemy in fits):
@@ -65,7 +65,7 @@ def _fits(state: State, mech: Mech, weapon: Weapon, enemy: Mech) -> bool:
     if not _ahead(state, mech, enemy, weapon.half_arc_rad):
         return False
     clear = state.clear(mech.hull.index, enemy.hull.index)
-    if weapon is not MISSILE:
+    if weapon.name != MISSILE.name:
         return clear and _in_range(state, mech, enemy, weapon.range)
     lock = pack_paint(state, mech, enemy) and state.edges.at_most(
         LOCK_QUALITY, state.quality[mech.hull.index], "quality of a lock"

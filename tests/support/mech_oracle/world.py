@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from arena.environments.mech.config.chassis import CLASSES, MechClass
 from arena.environments.mech.config.scenario import MechConfig, ObservationMode, Terrain
-from arena.environments.mech.config.weapons import LOADOUTS, TRIGGERS, WEAPONS
+from arena.environments.mech.config.weapons import TRIGGERS, WEAPONS
 
 Numbers = NDArray[np.float64]
 Plane = tuple[float, float]
@@ -41,7 +41,7 @@ def describe_hulls(config: MechConfig, streams: list[int] | None) -> list[Hull]:
     hulls = []
     for index in range(2 * size):
         side, rank = divmod(index, size)
-        loadout = LOADOUTS[team[rank].name]
+        loadout = config.loadout(team[rank].name)
         triggers = {w: TRIGGERS.index(loadout[each.name]) for w, each in enumerate(WEAPONS) if each.name in loadout}
         pack = config.pack_of[rank] + side * len(config.packs)
         hulls.append(Hull(index, side, rank, pack, streams[index] if streams else index, team[rank], triggers))

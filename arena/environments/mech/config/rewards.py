@@ -47,7 +47,7 @@ class RewardWeights:
     own_share: float = 0.7
 
 
-_PRESET_WEIGHTS = {"mech-duel-2": RewardWeights(damage=0.4, hurt=0.2)}
+_PRESET_WEIGHTS = {"mech-duel-2": RewardWeights(damage=2.0 / 7.0, hurt=1.0 / 7.0)}
 """Weights that differ from the defaults; here all hit points of a mech are worth as much as in `mech-duel`."""
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from arena.environments.mech.config.constants import ZONE_GOAL_SHARE
+from arena.environments.mech.config.weapons import Weapon
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,9 @@ class MechRules:
 
     Attributes:
         hp_factor: Factor of the hit points of all classes, body and legs.
-        damage: Damage of a direct hit by name of the weapon, where it is not the weapon's own.
+        weapons: Weapons that replace those of the same name.
+        loadouts: Weapons with their triggers by name of the class, where they are not those of LOADOUTS. Every mech has
+            smoke as well.
         zone_goal_share: Share of the time limit that a side must score to win by zone.
         zone_breaks_ties: Whether zone seconds decide a match in which the last mechs of both sides fall at once.
         speed_spread: Largest angle in radians by which a shot misses its aim, for every m/s of the shooter's speed.
@@ -19,7 +22,8 @@ class MechRules:
     """
 
     hp_factor: float = 1.0
-    damage: tuple[tuple[str, float], ...] = ()
+    weapons: tuple[Weapon, ...] = ()
+    loadouts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     zone_goal_share: float = ZONE_GOAL_SHARE
     zone_breaks_ties: bool = False
     speed_spread: float = 0.0

@@ -1,6 +1,7 @@
 """Compositions: the presets, and any other teams and maps. Torch- and Warp-free."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -11,17 +12,29 @@ from arena.environments.mech.config.constants import (
     SPAWN_DISTANCE_RANGE,
     SPAWN_JITTER,
     SPAWN_PITCH,
+    TICK_S,
     ZONE_RADIUS,
     ZONE_RADIUS_RANGE,
 )
 from arena.environments.mech.config.rules import STANDARD_RULES, MechRules
-from arena.environments.mech.config.weapons import WEAPONS, Weapon
+from arena.environments.mech.config.weapons import (
+    AUTOCANNON,
+    LASER,
+    LOADOUTS,
+    MISSILE,
+    SMOKE,
+    WEAPON_TRIGGERS,
+    WEAPONS,
+    Weapon,
+)
 from arena.errors import ArenaError
 
 MAX_CONTACTS = 20
 MAX_TEAM = 32
 MAP_SIDE_RANGE = (40, 200)
 _WEAPON_NAMES = tuple(weapon.name for weapon in WEAPONS)
+_WEAPON_NUMBERS = ("range", "damage", "shake", "heat", "target_heat", "cooldown_s", "splash_radius", "splash_scale")
+"""Fields of a weapon that rules can change; kernels and scripts have compiled in the others."""
 
 
 class Terrain(StrEnum):
@@ -117,13 +130,37 @@ class MechConfig:
             if not (0.0 < value < math.inf or (may_be_zero and value == 0.0)):
                 rule = "a number of at least 0" if may_be_zero else "a positive number"
                 raise CompositionError(f"{self.name}: rules.{field} {value}: give {rule}")
-        for weapon, damage in rules.damage:
+        for weapon in rules.weapons:
+            self._require_weapon(weapon)
+        for mech, loadout in rules.loadouts:
+            self._require_loadout(mech, loadout)
+
+    def _require_weapon(self, weapon: Weapon) -> None:
+        where = f"{self.name}: rules.weapons {weapon.name!r}"
+        standard = {each.name: each for each in WEAPONS}.get(weapon.name)
+        if standard is None:
+            raise CompositionError(f"{where}: give one of {', '.join(_WEAPON_NAMES)}")
+        for field in _WEAPON_NUMBERS:
+            value = getattr(weapon, field)
+            if not 0.0 <= value < math.inf:
+                raise CompositionError(f"{where}: {field} {value}: give a number of at least 0")
+        if weapon.cooldown_ticks < 1:
+            raise CompositionError(f"{where}: cooldown_s {weapon.cooldown_s}: give at least {TICK_S}")
+        unchanged = {field: getattr(weapon, field) for field in _WEAPON_NUMBERS}
+        if replace(standard, **unchanged) != weapon:
+            raise CompositionError(f"{where}: only {', '.join(_WEAPON_NUMBERS)} can differ from the standard weapon")
+
+    def _require_loadout(self, mech: str, loadout: tuple[tuple[str, str], ...]) -> None:
+        where = f"{self.name}: rules.loadouts of {mech!r}"
+        if mech not in CLASSES:
+            raise CompositionError(f"{where}: choose of {', '.join(CLASSES)}")
+        for weapon, trigger in loadout:
             if weapon not in _WEAPON_NAMES:
+                raise CompositionError(f"{where}: weapon {weapon!r}: give one of {', '.join(_WEAPON_NAMES)}")
+            if trigger not in WEAPON_TRIGGERS:
                 raise CompositionError(
-                    f"{self.name}: rules.damage of {weapon!r}: give one of {', '.join(_WEAPON_NAMES)}"
+                    f"{where}: trigger {trigger!r} of {weapon}: give one of {', '.join(WEAPON_TRIGGERS)}"
                 )
-            if not 0.0 <= damage < math.inf:
-                raise CompositionError(f"{self.name}: rules.damage {damage} of {weapon}: give a number of at least 0")
 
     def _needed_side(self) -> int:
         """Smallest map that contains the outermost formation and keeps the innermost one outside the largest zone."""
@@ -151,8 +188,13 @@ class MechConfig:
     @property
     def weapons(self) -> tuple[Weapon, ...]:
         """All weapons with a target, in the order of WEAPONS."""
-        damage = dict(self.rules.damage)
-        return tuple(replace(weapon, damage=damage.get(weapon.name, weapon.damage)) for weapon in WEAPONS)
+        replaced = {weapon.name: weapon for weapon in self.rules.weapons}
+        return tuple(replaced.get(weapon.name, weapon) for weapon in WEAPONS)
+
+    def loadout(self, mech: str) -> Mapping[str, str]:
+        """Return the weapons of a class, and smoke, with their triggers."""
+        own = dict(self.rules.loadouts).get(mech)
+        return LOADOUTS[mech] if own is None else {**dict(own), SMOKE.name: "special"}
 
     @property
     def pack_of(self) -> tuple[int, ...]:
@@ -184,14 +226,23 @@ class MechConfig:
 PACK = ("heavy", "medium", "medium", "light", "scout")
 
 LONG_DUEL = MechRules(
-    hp_factor=2.5,
-    damage=(("laser", 20.0), ("autocannon", 5.0)),
-    zone_goal_share=0.35,
+    hp_factor=3.5,
+    weapons=(
+        replace(LASER, damage=15.0, cooldown_s=0.7),
+        replace(MISSILE, damage=60.0, splash_radius=5.0, splash_scale=0.8),
+        replace(AUTOCANNON, damage=5.5, shake=3.0),
+    ),
+    loadouts=(("medium", (("laser", "primary"), ("missile", "secondary"), ("autocannon", "tertiary"))),),
+    zone_goal_share=0.2,
     zone_breaks_ties=True,
-    speed_spread=0.03,
+    speed_spread=0.025,
     heat_spread=0.1,
 )
-"""Rules of `mech-duel-2`: long enough for heat, distance and the zone to matter; moving and hot shooters aim worse."""
+"""Rules of `mech-duel-2`: long enough for heat, distance and the zone to matter; moving and hot shooters aim worse.
+
+No weapon is best at all distances: the laser has short range, shells of the autocannon are slow to hit a strafing
+target, and a missile that hits nearby hurts its shooter too.
+"""
 
 PRESETS = {
     config.name: config

@@ -12,6 +12,9 @@ from arena.environments.mech.config.constants import TICK_S
 TRIGGERS = ("primary", "vent", "secondary", "tertiary", "special")
 """Switches of the head `trigger`."""
 
+WEAPON_TRIGGERS = ("primary", "secondary", "tertiary")
+"""Triggers that fire weapons with a target."""
+
 TIMERS = ("laser", "missile", "kinetic", "painter")
 """Cooldown timers; weapons that share a timer share the cooldown."""
 

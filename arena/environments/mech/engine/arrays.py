@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
-from arena.environments.mech.config.chassis import CLASSES, MechClass
+from arena.environments.mech.config.chassis import CLASSES
 from arena.environments.mech.config.constants import COMM_SIZE, MOVES, SMOKE_SLOTS
 from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
 from arena.environments.mech.config.scenario import MechConfig, ObservationMode
 from arena.environments.mech.config.scenario import Terrain as Ground
-from arena.environments.mech.config.weapons import LOADOUTS, SHELL_SLOTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
+from arena.environments.mech.config.weapons import SHELL_SLOTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
 from arena.environments.mech.kernels import wp
 from arena.environments.mech.kernels.state import (
     COVER_CELLS,
@@ -123,9 +123,9 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
         "slots": [mech.suite.slots for mech in team],
         "range_factor": [mech.suite.range_factor for mech in team],
         "fidelity": [mech.suite.fidelity for mech in team],
-        "longest_wait": [_longest_waits(mech) for mech in team],
-        "trigger": [_weapon_triggers(mech) for mech in team],
-        "carried": [_carried_weapons(mech) for mech in team],
+        "longest_wait": [_longest_waits(config, mech.name) for mech in team],
+        "trigger": [_weapon_triggers(config.loadout(mech.name)) for mech in team],
+        "carried": [_carried_weapons(config.loadout(mech.name)) for mech in team],
     }
     types = array_types(Hulls)
     for name in types.keys() - columns.keys():
@@ -240,17 +240,16 @@ def _row(column: Any, kind: Any, device: torch.device) -> Tensor:  # noqa: ANN40
     return torch.tensor(column, dtype=TORCH_TYPES[kind], device=device)
 
 
-def _weapon_triggers(mech: MechClass) -> list[int]:
-    loadout = LOADOUTS[mech.name]
+def _weapon_triggers(loadout: Mapping[str, str]) -> list[int]:
     return [TRIGGERS.index(loadout[weapon.name]) if weapon.name in loadout else -1 for weapon in WEAPONS]
 
 
-def _carried_weapons(mech: MechClass) -> list[int]:
-    carried = [index for index, weapon in enumerate(WEAPONS) if weapon.name in LOADOUTS[mech.name]]
+def _carried_weapons(loadout: Mapping[str, str]) -> list[int]:
+    carried = [index for index, weapon in enumerate(WEAPONS) if weapon.name in loadout]
     return carried + [-1] * (1 + len(WEAPONS) - len(carried))
 
 
-def _longest_waits(mech: MechClass) -> list[int]:
-    loadout = LOADOUTS[mech.name]
-    carried = [weapon for weapon in (*WEAPONS, SMOKE) if weapon.name in loadout]
+def _longest_waits(config: MechConfig, mech: str) -> list[int]:
+    loadout = config.loadout(mech)
+    carried = [weapon for weapon in (*config.weapons, SMOKE) if weapon.name in loadout]
     return [max([weapon.cooldown_ticks for weapon in carried if weapon.timer == timer], default=1) for timer in TIMERS]

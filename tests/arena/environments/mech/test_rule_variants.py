@@ -15,9 +15,8 @@ from arena.environments.mech.config.constants import MOVES, REASONS
 from arena.environments.mech.config.rewards import RewardWeights
 from arena.environments.mech.config.rules import MechRules
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
-from arena.environments.mech.config.weapons import TRIGGERS
+from arena.environments.mech.config.weapons import AUTOCANNON, GAUSS, LASER, MISSILE, TRIGGERS, WEAPONS
 from arena.environments.mech.env import MechEnvironment
-from arena.environments.mech.kernels.combat.targeting import AUTOCANNON
 from arena.environments.mech.observation_spec import make_spec
 
 ROWS = 512
@@ -47,7 +46,7 @@ def fire(env: MechEnvironment, trigger: str, *mechs: int) -> StepResult:
 def shell_angles(env: MechEnvironment) -> np.ndarray:
     """Angles to the left of the home mechs' newest shells."""
     velocity, weapon = env.arrays["shell_velocity"][:, 0, 0], env.arrays["shell_weapon"][:, 0, 0]
-    assert (weapon == AUTOCANNON).all()
+    assert (weapon == WEAPONS.index(AUTOCANNON)).all()
     return torch.atan2(velocity[:, 1], velocity[:, 0]).numpy()
 
 
@@ -76,7 +75,7 @@ def test_shots_spread_by_the_heat_and_the_speed_of_the_shooter(rules: MechRules,
 
 def test_a_laser_misses_by_the_share_of_angles_beside_the_target() -> None:
     spread, heat = 0.4, 80.0
-    env = duel(MechRules(heat_spread=spread, damage=(("autocannon", 0.0),)))
+    env = duel(MechRules(heat_spread=spread, weapons=(replace(AUTOCANNON, damage=0.0),)))
     env.arrays["heat"][:, 0] = heat
     radius = env.config.team[0].hit_radius
 
@@ -106,7 +105,7 @@ def test_zone_seconds_break_a_tie_only_by_the_rule() -> None:
 
 
 def test_hit_points_and_damage_follow_the_rules() -> None:
-    env = duel(MechRules(hp_factor=2.0, damage=(("laser", 33.0),)), rows=1)
+    env = duel(MechRules(hp_factor=2.0, weapons=(replace(LASER, damage=33.0),)), rows=1)
     assert env.arrays["hp"].tolist() == [[300.0, 300.0]]
     assert env.arrays["leg_hp"].tolist() == [[150.0, 150.0]]
 
@@ -114,6 +113,20 @@ def test_hit_points_and_damage_follow_the_rules() -> None:
 
     taken = 300.0 - env.arrays["hp"][0, 1].item()
     assert taken in (33.0, 16.5), "the whole damage, or half of it for a hit on the legs"
+
+
+def test_mechs_carry_and_fire_the_weapons_of_the_rules() -> None:
+    slow = replace(GAUSS, cooldown_s=5.0, heat=30.0)
+    env = duel(MechRules(weapons=(slow,), loadouts=(("medium", (("gauss", "secondary"),)),)), rows=1)
+
+    for trigger in ("primary", "tertiary"):
+        fire(env, trigger, 0)
+        assert not env.arrays["shell_reach"].any()
+    fire(env, "secondary", 0)
+
+    assert env.arrays["shell_weapon"][0, 0, 2] == WEAPONS.index(GAUSS)
+    assert env.arrays["timers"][0, 0].tolist() == [0, 0, slow.cooldown_ticks - 4, 0]
+    assert env.arrays["heat"][0, 0].item() == pytest.approx(30.0 - 0.2 * env.config.team[0].dissipation, abs=1e-3)
 
 
 def test_rules_are_part_of_the_signature() -> None:
@@ -125,8 +138,13 @@ def test_rules_are_part_of_the_signature() -> None:
     ("rules", "values"),
     [
         (MechRules(hp_factor=0.0), ("rules.hp_factor", 0.0)),
-        (MechRules(damage=(("lazer", 3.0),)), ("'lazer'", "laser")),
-        (MechRules(damage=(("laser", -3.0),)), ("rules.damage", -3.0, "laser")),
+        (MechRules(weapons=(replace(LASER, name="lazer"),)), ("'lazer'", "laser")),
+        (MechRules(weapons=(replace(LASER, damage=-3.0),)), ("'laser'", "damage", -3.0)),
+        (MechRules(weapons=(replace(LASER, cooldown_s=0.0),)), ("'laser'", "cooldown_s", 0.0)),
+        (MechRules(weapons=(replace(MISSILE, speed=3.0),)), ("'missile'", "cooldown_s", "splash_scale")),
+        (MechRules(loadouts=(("tank", ()),)), ("'tank'", "medium")),
+        (MechRules(loadouts=(("medium", (("lazer", "primary"),)),)), ("'medium'", "'lazer'", "laser")),
+        (MechRules(loadouts=(("medium", (("laser", "special"),)),)), ("'medium'", "'special'", "tertiary")),
         (MechRules(zone_goal_share=0.0), ("rules.zone_goal_share", 0.0)),
         (MechRules(speed_spread=-0.1), ("rules.speed_spread", -0.1)),
         (MechRules(heat_spread=math.nan), ("rules.heat_spread", "nan")),

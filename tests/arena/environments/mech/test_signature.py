@@ -14,7 +14,7 @@ from arena.environments.mech.observation_spec import declare_preset
     ("name", "expected"),
     [
         ("mech-duel", "bac99271b070d516"),
-        ("mech-duel-2", "f79b8fa5064c9f79"),
+        ("mech-duel-2", "b39277ae5f1385a2"),
         ("mech-pack", "d44101dae4594315"),
         ("mech-company", "1769a673c2a34eef"),
     ],

@@ -9,9 +9,10 @@ from refused import refused
 from arena.environments import make, make_baseline
 from arena.environments.base import Observation
 from arena.environments.mech.config.chassis import CLASSES
-from arena.environments.mech.config.constants import QUALITY_RANGE
+from arena.environments.mech.config.constants import MOVES, QUALITY_RANGE
 from arena.environments.mech.config.scenario import PRESETS
 from arena.environments.mech.config.weapons import TRIGGERS
+from arena.environments.mech.env import make_mech
 from arena.environments.mech.maps.pool import MAPS
 from arena.environments.mech.observation_spec import (
     CONDITION_FEATURES,
@@ -289,6 +290,18 @@ def test_half_lieutenant_fires_every_other_time():
     assert 160 < sum("tertiary" in orders.triggers for orders in half) < 240
     assert all("vent" in orders.triggers for orders in half)
     assert [(orders.forward, orders.yaw_rate) for orders in half] == [(o.forward, o.yaw_rate) for o in whole]
+
+
+def test_under_rules_that_reward_moving_it_strafes_leads_and_chooses_no_focus():
+    config = PRESETS["mech-duel-2"]
+    env = make_mech("mech-duel-2", num_envs=4, device="cpu", seed=3)
+    policy, rng = make_player(config, "lieutenant"), torch.Generator().manual_seed(1)
+    seen = env.reset().side(slice(0, 1))
+    state = policy.initial_state(4)
+    for decision in range(3):
+        actions, state = policy.act(seen, state, torch.full((4,), decision == 0), rng)
+        assert (actions["move"][:, MOVES.index("strafe")].abs() > 0.5).all()
+        assert not actions["target"].any()
 
 
 def test_turret_stands_turns_and_fires():
