@@ -12,7 +12,7 @@ from arena.depth.double_oracle import Budget, Pool, open_pool, sample_mixture, s
 from arena.depth.matches import Ledger, NamedPolicy, Player, TacticMatches
 from arena.environments.mech.config.scenario import PRESETS
 from arena.play.series import score_interval
-from arena.policies.mech.tactics import OPENING, Tactic, ablations
+from arena.policies.mech.tactics import Tactic, ablations, opening_of
 from arena.seeding import derive
 
 CONSIDERABLE = 0.1
@@ -156,7 +156,7 @@ class DepthAnalysis:
             on_step: Called with the number of finished steps.
         """
         if saved is None:
-            players: list[Player] = [*self._named, *OPENING]
+            players: list[Player] = [*self._named, *opening_of(PRESETS[self._preset])]
             pool = open_pool(players, self._matches, self._budget.matches, self._seed)
             save(pool)
         else:

@@ -203,8 +203,11 @@ def _best_response(pool: Pool, matches: Matches, budget: Budget, seed: int) -> t
 def _candidates(pool: Pool, mixture: FloatArray, names: Sequence[str], count: int, seed: int) -> list[Tactic]:
     """Return new tactics and mutations of those in the mixture."""
     rng = np.random.default_rng(seed)
-    known = {each for each in pool.players if isinstance(each, Tactic)}
-    parents = [each for each in sample_mixture(pool.players, mixture, count, seed) if isinstance(each, Tactic)]
+    tactics = [each for each in pool.players if isinstance(each, Tactic)]
+    known = set(tactics)
+    drawn = sample_mixture(pool.players, mixture, count, seed)
+    # A mixture of policies alone has no parameters to mutate.
+    parents = [each for each in drawn if isinstance(each, Tactic)] or tactics
     found: list[Tactic] = []
     while len(found) < count:
         if parents and rng.random() >= FRESH_SHARE:
