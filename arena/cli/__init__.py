@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.strerror is None:
             raise
         target = "what was to be printed" if error.filename is None else f"file {str(error.filename)!r:.120}"
-        remedy = "make room" if error.errno == errno.ENOSPC else "name another place"
+        remedy = "make room" if error.errno == errno.ENOSPC else "give another path"
         typer.echo(f"arena: {target}: {error.strerror}; {remedy}", err=True)
         sys.stdout = StringIO()  # leaving would try it again
         sys.exit(BAD_USAGE if error.errno == errno.ENAMETOOLONG else FAILURE)

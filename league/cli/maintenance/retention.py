@@ -57,4 +57,4 @@ def prune(
     else:
         verb = "would delete" if dry_run else "deleted"
         rows = f"{outdated.leases:,} leases without a result and {outdated.refusals:,} rejected results"
-        tables.show(f"{verb} {rows}, opponents of {outdated.draws:,} draws, {decimal(outdated.draw_bytes)}")
+        tables.show(f"{verb} {rows}, {outdated.draws:,} opponent distributions, {decimal(outdated.draw_bytes)}")
