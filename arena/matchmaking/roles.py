@@ -14,7 +14,7 @@ good exploiter wins less than 70 % of matches.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -125,6 +125,7 @@ class Main:
         ValueError: A value is out of range.
     """
 
+    role: ClassVar[Role] = "main"
     snapshots: SnapshotRule
     matchmaking: MatchmakingConfig
     verification_share: float = 0.15
@@ -155,6 +156,7 @@ class MainExploiter:
         ValueError: The value is out of range.
     """
 
+    role: ClassVar[Role] = "main_exploiter"
     snapshots: SnapshotRule
     live_above: float = 0.1
 
@@ -171,6 +173,7 @@ class LeagueExploiter:
         matchmaking: Opponent distribution over all players.
     """
 
+    role: ClassVar[Role] = "league_exploiter"
     snapshots: SnapshotRule
     matchmaking: MatchmakingConfig
 
@@ -236,22 +239,10 @@ def role_rules(role: Role, given: Mapping[str, Any], league: MatchmakingConfig) 
 
 def numbers(rules: RoleRules) -> dict[str, Any]:
     """Return all settings of a learner's rules by the names that `role_rules` accepts."""
-    role = role_of(rules)
     found = {name: getattr(rules.snapshots, field) for name, field in _SNAPSHOTS.items()}
     if not isinstance(rules, MainExploiter):
-        found |= {name: getattr(rules.matchmaking, name) for name in _MATCHMAKING[role]}
-    return found | {name: getattr(rules, name) for name in _THRESHOLDS[role]}
-
-
-def role_of(rules: RoleRules) -> Role:
-    """Return the role of the rules."""
-    match rules:
-        case Main():
-            return "main"
-        case MainExploiter():
-            return "main_exploiter"
-        case LeagueExploiter():
-            return "league_exploiter"
+        found |= {name: getattr(rules.matchmaking, name) for name in _MATCHMAKING[rules.role]}
+    return found | {name: getattr(rules, name) for name in _THRESHOLDS[rules.role]}
 
 
 def _snapshot_rule(role: Role, given: Mapping[str, Any]) -> SnapshotRule:

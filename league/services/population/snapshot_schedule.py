@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from arena.matchmaking import roles as arithmetic
-from arena.matchmaking.roles import OpponentTable, SnapshotRule, role_of
+from arena.matchmaking.roles import OpponentTable, SnapshotRule
 from arena.seeding import derive
 from league import wire
 from league.db import locks
@@ -149,7 +149,7 @@ def _evidence(population: Population, inputs: LearnerInputs, since_step: int, st
     against, chance = matchups.against, derive(0, population.environment, own.name, "reset", since_step) / _SEED_LIMIT
     return {
         "learner": own.name,
-        "role": role_of(own.rules),
+        "role": own.rules.role,
         # Stored with the evidence, because the settings may change before the decision is checked.
         "rule": asdict(own.rules.snapshots),
         "since_step": since_step,
