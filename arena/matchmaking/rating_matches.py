@@ -114,35 +114,6 @@ def pairs_with(
     return np.column_stack([np.full(count, player), others])
 
 
-def posterior_pairs(
-    ratings: ArrayLike,
-    covariance: ArrayLike,
-    games: ArrayLike,
-    count: int,
-    rng: np.random.Generator,
-    *,
-    anchors: ArrayLike | None = None,
-    pair_games: "ArrayLike | csr_array | None" = None,
-) -> IntArray:
-    """Pair players for rating matches like `rating_pairs`, with a sample from the joint posterior of the ratings.
-
-    The sample is from N(ratings, covariance), as in `arena.ratings.bradley_terry.Fit`. Players of a lineage, whose
-    ratings are known only relative to each other, shift together in the sample and stay neighbours.
-
-    `covariance` is (P, P), in points squared and symmetric, with rows of 0 for fixed ratings. The other arguments and
-    the result are those of `rating_pairs`.
-
-    Raises:
-        ValueError: Columns differ in length, a value is out of range, or the covariance is not positive definite.
-    """
-    rating, spread = finite_column("ratings", ratings), np.asarray(covariance, dtype=np.float64)
-    if spread.shape != 2 * rating.shape:
-        raise ValueError(f"covariance has shape {spread.shape}: with {rating.size} ratings it must be (P, P)")
-    factor, deviation = _factor(spread), np.sqrt(np.maximum(spread.diagonal(), 0.0))
-    waiting = _pool(deviation, games, anchors, pair_games)
-    return _pairs(lambda: rating + factor @ rng.standard_normal(rating.size), waiting, count, rng)
-
-
 @dataclass(frozen=True, eq=False)
 class _Pool:
     """Pool of P players to pair: deviations, games, anchors, games of each pair, and the largest settled deviation."""
@@ -198,22 +169,6 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
             one, other = np.transpose([*one_round, *((other, one) for one, other in one_round)])
             pair_games += csr_array((np.ones(one.size), (one, other)), shape=pair_games.shape)
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def _factor(covariance: FloatArray) -> FloatArray:
-    """Return a Cholesky factor F with F F' the covariance; fixed ratings have rows of 0."""
-    from scipy.linalg import cholesky
-
-    factor = np.zeros_like(covariance)
-    # A Cholesky factor exists only for the players whose ratings are not fixed.
-    unsure = np.flatnonzero(covariance.diagonal() > 0.0)
-    if not (np.isfinite(covariance).all() and (covariance == covariance.T).all()):
-        raise ValueError("covariance is not finite or not symmetric: pass PosteriorRatings.covariance")
-    try:
-        factor[np.ix_(unsure, unsure)] = cholesky(covariance[np.ix_(unsure, unsure)], lower=True)
-    except np.linalg.LinAlgError as error:
-        raise ValueError(f"covariance is not positive definite ({error}): pass Fit.covariance") from error
-    return factor
 
 
 def _pair_neighbours(sample: FloatArray, order: IntArray, pair_games: "csr_array", count: int) -> list[tuple[int, int]]:

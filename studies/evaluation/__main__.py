@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from arena.matchmaking.rating_matches import posterior_pairs, rating_pairs
+from arena.matchmaking import rating_matches
+from arena.matchmaking.rating_matches import rating_pairs
 from arena.ratings.bradley_terry import NO_PARENT, Fit, fit
 from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, Results
 
@@ -179,7 +180,10 @@ def _thompson_among_strangers(known: Known, count: int, rng: np.random.Generator
 
 
 def _posterior_among_strangers(known: Known, count: int, rng: np.random.Generator) -> IntArray:
-    return posterior_pairs(known.fit.rating, known.fit.covariance, known.games, count, rng, pair_games=known.pair_games)
+    """Sample from the joint posterior: players whose ratings are known only together stay neighbours."""
+    rating, factor = known.fit.rating, np.linalg.cholesky(known.fit.covariance)
+    pool = rating_matches._pool(known.fit.deviation, known.games, None, known.pair_games)
+    return rating_matches._pairs(lambda: rating + factor @ rng.standard_normal(rating.size), pool, count, rng)
 
 
 PAIRINGS: dict[str, Pairing] = {

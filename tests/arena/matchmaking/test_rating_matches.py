@@ -1,10 +1,9 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refused import refused
 
-from arena.matchmaking.rating_matches import pairs_with, posterior_pairs, rating_pairs
+from arena.matchmaking.rating_matches import pairs_with, rating_pairs
 
 
 @given(st.integers(0, 12), st.integers(0, 30), st.integers(0, 2**32), st.data())
@@ -84,54 +83,6 @@ def test_the_next_round_of_a_request_remembers_the_one_before():
     )
     assert {frozenset(pair) for pair in pairs[:2].tolist()} == {frozenset((0, 1)), frozenset((2, 3))}
     assert {frozenset(pair) for pair in pairs[2:].tolist()} != {frozenset((0, 1)), frozenset((2, 3))}
-
-
-def test_players_known_only_together_stay_neighbours():
-    """Two lineages of two: where each stands is unsure, who of a lineage is better is known."""
-    ratings, deviation, games = np.array([1500.0, 1520.0, 1600.0, 1620.0]), 300.0, [0] * 4
-    together = np.kron(np.eye(2), np.full((2, 2), deviation**2)) + np.eye(4)
-    lineages = {frozenset((0, 1)), frozenset((2, 3))}
-
-    def parted(choose):
-        rounds = (choose(np.random.default_rng(seed)) for seed in range(100))
-        return sum({frozenset(pair) for pair in pairs.tolist()} != lineages for pairs in rounds)
-
-    assert parted(lambda rng: posterior_pairs(ratings, together, games, 2, rng)) < 20
-    assert parted(lambda rng: rating_pairs(ratings, np.full(4, deviation), games, 2, rng)) > 40
-
-
-def test_pairs_of_a_posterior_without_covariances_are_distributed_as_those_of_deviations():
-    ratings, deviations = np.array([1500.0, 1550.0, 1650.0]), np.array([120.0, 40.0, 80.0])
-    games = [0, 9, 9]
-
-    def nearest(choose):
-        return np.mean([choose(np.random.default_rng(seed))[0, 1] == 1 for seed in range(600)])
-
-    alone = nearest(lambda rng: rating_pairs(ratings, deviations, games, 1, rng))
-    assert 0.1 < alone < 0.9
-    assert nearest(lambda rng: posterior_pairs(ratings, np.diag(deviations**2), games, 1, rng)) == pytest.approx(
-        alone, abs=0.09
-    )
-
-
-def test_anchors_have_certain_ratings_and_are_never_paired():
-    covariance = np.diag([0.0, 0.0, 900.0, 900.0])
-    anchors = [True, True, False, False]
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        pairs = posterior_pairs([1000, 1001, 1500, 1600], covariance, [0] * 4, 4, rng, anchors=anchors)
-        assert pairs.shape == (4, 2)
-        assert not np.array(anchors)[pairs].all(axis=1).any()
-
-
-def test_bad_covariances_are_refused_by_name():
-    rng = np.random.default_rng(0)
-    with refused(ValueError, "covariance", "(1, 1)", 2):
-        posterior_pairs([1500, 1500], [[1.0]], [0, 0], 1, rng)
-    with refused(ValueError, "covariance"):
-        posterior_pairs([1500, 1500], [[1.0, 0.5], [0.0, 1.0]], [0, 0], 1, rng)
-    with refused(ValueError, "covariance"):
-        posterior_pairs([1500, 1500], [[1.0, 2.0], [2.0, 1.0]], [0, 0], 1, rng)
 
 
 # --- one player ------------------------------------------------------------------------------------------------------
