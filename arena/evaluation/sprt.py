@@ -8,8 +8,7 @@ lower bound rejected, and in between play continues.
     s = 1 / (1 + 10^(-elo / 400))        bounds: log(beta / (1 - alpha)), log((1 - beta) / alpha)
 
 Games are played in pairs on one seed with sides swapped, and a pair has one of five scores (pentanomial). Luck that
-both games share and the advantage of a side then do not count as evidence. Unpaired games have one of three scores
-(trinomial).
+both games share and the advantage of a side then do not count as evidence.
 
 The bounds assume that the ratio ends exactly on one of them. In fact it overshoots, on average by E[step^2] / (2
 E[step]) of the steps by which it reaches new extremes. The bounds are corrected by this amount. A test that stopped at
@@ -37,7 +36,8 @@ ELO_LIMIT = 1000.0
 """Limit of elo estimates, in points."""
 
 _EMPTY_CELL = 1e-3  # minimum count of each cell, so that every score has a positive probability
-_KINDS_OF_COUNTS = (3, 5)
+_PAIR_SCORES = 5
+_KINDS_OF_COUNTS = (3, _PAIR_SCORES)
 _CONFIDENCE = 0.95
 _PRIOR_PAIRS = 4.0  # weight of a predicted score: 8 games, as in `arena.evaluation.payoff`
 _NEAR = 1e-3  # of a bound: a corrected bound may lie beyond the plain one, on which the motion is absorbed
@@ -95,7 +95,7 @@ class SprtState:
     Attributes:
         decision: "accept", "reject", or "continue" while more games are needed.
         games: Games up to the decision. Later games, which were in progress when it was made, are ignored.
-        counts: Number of pairs (or games) with each score, lowest first.
+        counts: Number of pairs with each score, lowest first.
         llr: Generalised log-likelihood ratio of H1 to H0 after them.
         lower: Rejection bound, corrected for expected overshoot.
         upper: Acceptance bound, corrected for expected overshoot.
@@ -132,32 +132,30 @@ class SprtResult:
     lead: EloEstimate
 
 
-def run_sprt(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
+def run_sprt(scores: ArrayLike, config: SprtConfig) -> SprtResult:
     """Run the test on a candidate's scores and estimate its lead (see `stop` and `estimate`)."""
-    where = stop(scores, config, paired=paired)
+    where = stop(scores, config)
     return SprtResult(where, estimate(where.counts, config))
 
 
-def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtState:
+def stop(scores: ArrayLike, config: SprtConfig) -> SprtState:
     """Find the first score that takes the log-likelihood ratio over a bound.
 
-    A score between two of the five (or three) values is divided between them such that the mean is unchanged. This can
-    only overestimate the variance.
+    A score between two of the five values is divided between them such that the mean is unchanged. This can only
+    overestimate the variance.
 
     Args:
-        scores: (N,) scores of the candidate in [0, 1], in the order of play: means of both games of a pair, or single
-            games.
+        scores: (N,) mean scores of the candidate in [0, 1], in the order of play, each of a pair of games on one seed
+            with sides swapped.
         config: The test.
-        paired: Whether a score is the mean of a pair of games on one seed with sides swapped.
 
     Raises:
         ValueError: A score is not in [0, 1].
     """
-    cells, games_each = (5, 2) if paired else (3, 1)
-    counts = np.cumsum(_shared_among(share_column("scores", scores, "a score"), cells), axis=0)
+    counts = np.cumsum(_shared_among(share_column("scores", scores, "a score")), axis=0)
     if not len(counts):
-        return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
-    games = games_each * np.arange(1, len(counts) + 1)
+        return SprtState("continue", 0, (0.0,) * _PAIR_SCORES, 0.0, config.lower, config.upper)
+    games = 2 * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
     # A walk in steps passes a bound by part of a step. Without this correction, errors would be rarer than agreed.
     lower, upper = config.lower + _overshoot(-llr), config.upper - _overshoot(llr)
@@ -332,10 +330,10 @@ def _overshoot(llr: FloatArray) -> FloatArray:
     return np.asarray(np.divide(second, 2.0 * first, out=np.zeros_like(first), where=first > 0.0))
 
 
-def _shared_among(scores: FloatArray, cells: int) -> FloatArray:
-    """Return (N, cells) one-hot counts; a score between two cells is divided linearly."""
-    position = scores * (cells - 1)
-    return np.asarray(np.maximum(0.0, 1.0 - np.abs(position[:, None] - np.arange(cells))))
+def _shared_among(scores: FloatArray) -> FloatArray:
+    """Return (N, 5) one-hot counts; a score between two cells is divided linearly."""
+    position = scores * (_PAIR_SCORES - 1)
+    return np.asarray(np.maximum(0.0, 1.0 - np.abs(position[:, None] - np.arange(_PAIR_SCORES))))
 
 
 def _filled(counts: ArrayLike) -> FloatArray:

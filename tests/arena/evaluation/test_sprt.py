@@ -170,13 +170,6 @@ def test_no_verdict_falls_before_the_least_games():
     assert stop(np.ones(9), SprtConfig(0.0, 300.0, least_games=20)).decision == "continue"
 
 
-def test_games_that_are_not_paired_score_one_of_three_values():
-    verdict = stop([1.0, 0.5, 0.0, 1.0], SprtConfig(), paired=False)
-    assert verdict.games == 4
-    assert verdict.counts == (1.0, 1.0, 2.0)
-    assert verdict.llr == pytest.approx(reference_ratio([1, 1, 2], 0.0, 20.0))
-
-
 def test_a_score_between_two_values_keeps_the_mean():
     verdict = stop([0.6, 0.125], SprtConfig())
     assert verdict.counts == pytest.approx((0.5, 0.5, 0.6, 0.4, 0.0))
