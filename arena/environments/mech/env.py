@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from arena.environments.base import (
@@ -102,17 +102,10 @@ class MechEnvironment(SeededBatch):
         """Number of NaN actions so far; each counted as 0."""
         return self.arrays["nan_actions"].clone()
 
-    def set_stage(self, stage: CurriculumStage, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
-        """Set the stage of the curriculum; teams and maps change with each row's next match.
-
-        Args:
-            stage: New stage of the curriculum.
-            opponent_is_away: (E,) whether the opponent plays away; true for all rows by default.
-        """
+    def set_stage(self, stage: CurriculumStage) -> None:
+        """Set the stage of the curriculum, with opponents away; teams and maps change with each row's next match."""
         self.stage = stage
-        away = torch.ones(self.num_envs, dtype=torch.bool) if opponent_is_away is None else opponent_is_away
-        opponents = torch.stack([~away, away], dim=1).to(self.device)
-        self.arrays["fire_probability"].copy_(torch.where(opponents, stage.opponent_fire, 1.0))
+        self.arrays["fire_probability"].copy_(torch.tensor([1.0, stage.opponent_fire]))
         self.arrays["mechs"].fill_(max(1, round(stage.team_share * len(self.config.team))))
         self.arrays["maps"].fill_(max(1, round(stage.map_share * MAPS)))
         self.arrays["own_share"].fill_(stage.own_share)
