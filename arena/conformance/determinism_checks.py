@@ -8,10 +8,11 @@ import torch
 from arena.conformance.check import NotApplicableError, ViolationError, check
 from arena.conformance.lockstep import Lockstep, choose
 from arena.conformance.report import Verdict
-from arena.conformance.transitions import draw, parts_of, play, tensors_of
+from arena.conformance.transitions import parts_of, play, tensors_of
 from arena.conformance.trial import ROWS_COMPARED, Trial
 from arena.environments.adapters.subprocess.factory import plays_single_matches
 from arena.environments.base import Actions, Environment, Observation
+from arena.policies.scripted import draw_actions
 
 MOST_PROCESSES = 2
 
@@ -91,7 +92,9 @@ def actions_of_inactive_agents(trial: Trial) -> str:
     def perturb(actions: Actions, observation: Observation) -> Actions:
         """Redraw the actions of inactive agents, without regard to masks."""
         anything = {name: torch.ones_like(mask) for name, mask in observation.masks.items()}
-        return choose(observation.active, actions, draw(one, replace(observation, masks=anything), rng))
+        return choose(
+            observation.active, actions, draw_actions(one.spec.heads, replace(observation, masks=anything), rng)
+        )
 
     Lockstep(trial, one, trial.open()).play(perturb=perturb)
     return "drawn again, also masked ones"

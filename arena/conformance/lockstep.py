@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from arena.conformance.check import ViolationError
-from arena.conformance.transitions import OBSERVATIONS, draw, first, parts_of, tensors_of, unlike
+from arena.conformance.transitions import OBSERVATIONS, first, parts_of, tensors_of, unlike
 from arena.conformance.trial import ROWS_COMPARED, Trial
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import EnvironmentSpec
+from arena.policies.scripted import draw_actions
 
 Perturbation = Callable[[Actions, Observation], Actions]
 
@@ -67,10 +68,10 @@ class Lockstep:
             if same_next:
                 self._other.next_seeds.copy_(self._one.next_seeds[self._rows])
             seeds = self._one.seeds.clone()
-            actions = draw(self._one, one, rng)
+            actions = draw_actions(self._one.spec.heads, one, rng)
             passed_on: Actions = {name: action[self._rows] for name, action in actions.items()}
             if not bool(compared.all()):
-                passed_on = choose(compared, passed_on, draw(self._other, other, rng))
+                passed_on = choose(compared, passed_on, draw_actions(self._other.spec.heads, other, rng))
             step = self._one.step(actions)
             again = self._other.step(perturb(passed_on, other) if perturb else passed_on)
             over = step.over[self._rows]

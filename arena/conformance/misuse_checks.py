@@ -10,11 +10,12 @@ from arena.conformance.check import NotApplicableError, ViolationError, check, d
 from arena.conformance.lockstep import Lockstep
 from arena.conformance.observation_checks import layout, ranges
 from arena.conformance.step_checks import outcomes, rewards
-from arena.conformance.transitions import Memory, Transition, draw, first
+from arena.conformance.transitions import Memory, Transition, first
 from arena.conformance.trial import Trial
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError, InvalidActionError
+from arena.policies.scripted import draw_actions
 
 LOOKED_FOR = 50
 """Number of decisions in which an agent with a masked option is searched."""
@@ -51,7 +52,7 @@ def invalid_calls(trial: Trial) -> str:
     Remedy: derive from SeededRows of arena/environments/seeded.py, which checks this.
     """
     env, seeds, head = trial.open(), trial.seeds("match"), trial.spec.heads[0].name
-    actions = draw(env, trial.open().reset(seeds), trial.rng())
+    actions = draw_actions(env.spec.heads, trial.open().reset(seeds), trial.rng())
     others = {name: action for name, action in actions.items() if name != head}
     wrong_actions: Mapping[str, Actions] = {
         f"actions without head {head!r}": others,
@@ -104,7 +105,7 @@ def _try_one(trial: Trial, head: ActionHead, choice: str, value: float | None) -
     shown, again = env.reset(seeds), reference.reset(seeds)
     lengths = torch.zeros_like(seeds)
     for _ in range(LOOKED_FOR):
-        actions = draw(env, shown, rng)
+        actions = draw_actions(env.spec.heads, shown, rng)
         lengths += 1
         if spoiled := _make_illegal(head, value, actions, shown):
             break

@@ -11,12 +11,13 @@ import torch
 from arena.conformance import observation_checks, step_checks
 from arena.conformance.check import Check, ViolationError, describe
 from arena.conformance.report import Finding, Verdict
-from arena.conformance.transitions import Memory, Transition, draw
+from arena.conformance.transitions import Memory, Transition
 from arena.conformance.trial import MatchSummary, Trial
 from arena.environments import make
 from arena.environments.base import Observation
 from arena.environments.spec import EnvironmentSpec, HeadKind
 from arena.errors import InvalidActionError
+from arena.policies.scripted import draw_actions
 from arena.seeding import derive
 
 Argument = TypeVar("Argument")
@@ -110,7 +111,7 @@ class RandomPlay:
         """Play one decision."""
         env, trial = self._env, self._trial
         seeds, next_seeds = env.seeds.clone(), env.next_seeds.clone()
-        actions = draw(env, observation, self._rng)
+        actions = draw_actions(env.spec.heads, observation, self._rng)
         self._seeds, self._lengths = seeds, self._lengths + 1
         # Only the step itself is timed, so that the reported speed excludes the checks.
         start = time.perf_counter()

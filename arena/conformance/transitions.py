@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arena.conformance.check import ViolationError
 from arena.environments.base import Actions, Environment, Observation, StepResult
-from arena.policies.scripted import RandomPolicy
+from arena.policies.scripted import draw_actions
 
 OBSERVATIONS = "observations: "
 """Prefix of the names of a step's observations in `tensors_of`."""
@@ -62,17 +62,10 @@ class Transition:
     memory: Memory
 
 
-def draw(env: Environment, observation: Observation, rng: torch.Generator) -> Actions:
-    """Draw an action of every agent uniformly from its legal actions."""
-    flat, rows = observation.side(slice(0, env.spec.num_agents)), (env.num_envs, env.spec.num_agents)
-    actions, _ = RandomPolicy(env.spec.heads).act(flat, (), torch.zeros_like(flat.active), rng)
-    return {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
-
-
 def play(env: Environment, observation: Observation, rng: torch.Generator, decisions: int) -> Iterator[StepResult]:
     """Play on with random legal actions; yield each step."""
     for _ in range(decisions):
-        step = env.step(draw(env, observation, rng))
+        step = env.step(draw_actions(env.spec.heads, observation, rng))
         yield step
         observation = step.observation
 

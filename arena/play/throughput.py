@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from arena.environments.base import CountsBytes, Environment, supports
-from arena.policies.scripted import RandomPolicy
+from arena.policies.scripted import draw_actions
 
 WARM_UP_STEPS = 20
 
@@ -62,14 +62,10 @@ def measure_memory(env: Environment) -> Memory:
 
 
 def _time_steps(env: Environment, steps: int, clock: Callable[[], float], rng: torch.Generator) -> float:
-    player, all_agents = RandomPolicy(env.spec.heads), slice(0, env.spec.num_agents)
-    rows = (env.num_envs, env.spec.num_agents)
     observation, seconds = env.reset(), 0.0
     for _ in range(steps):
-        flat = observation.side(all_agents)
-        actions, _ = player.act(flat, (), torch.zeros_like(flat.active), rng)
-        shaped = {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
+        actions = draw_actions(env.spec.heads, observation, rng)
         start = clock()
-        observation = env.step(shaped).observation
+        observation = env.step(actions).observation
         seconds += clock() - start
     return seconds

@@ -30,7 +30,7 @@ class RandomPolicy:
         rng: torch.Generator,
     ) -> tuple[Actions, State]:
         """Sample every head uniformly; see `Policy.act`."""
-        return {head.name: _draw(head, observation, rng) for head in self.heads}, state
+        return draw_actions(self.heads, observation, rng), state
 
 
 def make_baseline(environment: str, baseline: str) -> RandomPolicy:
@@ -38,9 +38,13 @@ def make_baseline(environment: str, baseline: str) -> RandomPolicy:
     return RandomPolicy(declare(environment).heads)
 
 
+def draw_actions(heads: Sequence[ActionHead], observation: Observation, rng: torch.Generator) -> Actions:
+    """Sample every head uniformly from the legal actions, with the leading axes of the observation."""
+    return {head.name: _draw(head, observation, rng) for head in heads}
+
+
 def _draw(head: ActionHead, observation: Observation, rng: torch.Generator) -> Tensor:
-    rows, device = observation.values.shape[0], observation.values.device
-    chance = torch.rand(rows, head.size, generator=rng, device=device)
+    chance = torch.rand(*observation.active.shape, head.size, generator=rng, device=observation.values.device)
     mask = observation.masks[head.name] if head.masked else torch.ones_like(chance, dtype=torch.bool)
     match head.kind:
         case HeadKind.GAUSSIAN:
