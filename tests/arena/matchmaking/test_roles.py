@@ -283,7 +283,7 @@ def test_each_role_has_its_numbers():
 @pytest.mark.parametrize("role", ROLES)
 def test_rules_are_made_again_from_their_numbers(role):
     rules = role_rules(role, {"snapshot_limit": 7, "reset": 0.5, "start": "main"}, PLAIN)
-    assert (rules.snapshots.steps, rules.snapshots.limit(rules)) == (3, 7, role)
+    assert (rules.snapshots.steps, rules.snapshots.limit, rules.role) == (3, 7, role)
     assert role_rules(role, numbers(rules), MatchmakingConfig(self_play_share=0.1)) == rules
 
 
