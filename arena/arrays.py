@@ -80,6 +80,12 @@ def require_players(name: str, indices: IntArray, players: int) -> None:
     refuse(name, indices, indices >= players, f"there are {players} players, so an index is below {players}")
 
 
+def sum_by_index(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Return the sums of the values of each index, (size,)."""
+    # bincount of empty arrays returns integers even with float weights
+    return np.bincount(index, weights=values, minlength=size).astype(np.float64, copy=False)
+
+
 def _require_vector(name: str, column: NDArray[np.generic], length: int | None) -> None:
     if column.ndim != 1 or (length is not None and column.size != length):
         wanted = "(count,)" if length is None else f"({length},)"

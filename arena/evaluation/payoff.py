@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import BoolArray, FloatArray, IntArray, refuse
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse, sum_by_index
 from arena.ratings.glicko2 import Ratings, expected_score
 
 DECAY = 0.99
@@ -89,8 +89,7 @@ def count_results(
     weight = _fading_weights(index, fading, decay)
 
     def total(values: FloatArray | BoolArray) -> FloatArray:
-        # bincount of empty arrays returns integers even with float weights
-        return np.bincount(index, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
+        return sum_by_index(index, weight * values, cells)
 
     return WinCounts(
         games=total(np.ones_like(points)),

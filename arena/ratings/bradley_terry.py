@@ -31,22 +31,28 @@ logistic linear models" (1982), model II, for rho; Laplace's approximation for t
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 
-from arena.arrays import BoolArray, FloatArray, IntArray, refuse
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse, sum_by_index
 from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry_config import RefitConfig
-from arena.ratings.cholesky import solution
-from arena.ratings.covariance import EXACT, Covariance, SparseSystem
+from arena.ratings.covariance import EXACT, Covariance
 from arena.ratings.expected_score import PairCounts
-from arena.ratings.glicko2 import SCALE, START_RATING, Results
-from arena.ratings.one_thread import one_thread
+from arena.ratings.glicko2 import SCALE, Results
+from arena.ratings.history_posterior import (
+    MIDDLE,
+    HistoryPosterior,
+    LaplacianPattern,
+    LineageStep,
+    LinearSolver,
+    newton_ascent,
+    sum_differences,
+)
+from arena.ratings.linear_algebra import ONE_THREAD
 
 NO_PARENT = -1
 
@@ -55,19 +61,12 @@ USUAL = RefitConfig()
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
 _LEARNING_ROUNDS = 20
 _LEARNING_TOLERANCE = 0.02
-# players; below this a dense factorisation is faster than the many small calls of conjugate gradients
-_DENSE_MAX = 1_000
 _PROBED = 40_000  # steps times probes; leaves an error of 0.7 % in the sum of variances
 _PROBES_MIN, _PROBES_MAX = 2, 16
 _PROBE_TOLERANCE = 1e-3
 _ROUGH_TOLERANCE = 1e-3
 _SOLVER_TOLERANCE = 1e-10
-_NEWTON_STEPS = 200  # close to the mode it takes about five
-_STEP_MAX = 8.0  # 1,400 points; limits Newton's step where a distant start leaves almost no curvature
-_HALVINGS = 60
-_MIDDLE = START_RATING / SCALE
 _START_MAX = 50.0  # 8,700 points from the middle
-_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; keeps the Hessian positive definite
 # of a game between players 800 points apart: a single upset beyond that must not suggest overdispersion
 _VARIANCE_FLOOR = 0.01
 _CORRELATION_MAX = 0.9
@@ -100,7 +99,7 @@ class Fit:
 
     def times(self, right: FloatArray) -> FloatArray:
         """Return the product of the covariance and `right`, (P, K)."""
-        with one_thread():
+        with ONE_THREAD:
             return self._times(right)
 
     def relative_to(self, players: IntArray) -> "Fit":
@@ -112,7 +111,7 @@ class Fit:
             product = self._times(right - weight * right.sum(axis=0))
             return np.asarray(product - (weight * product).sum(axis=0))
 
-        with one_thread():
+        with ONE_THREAD:
             # Variance of r_i - m, with m the mean of the K players: V_ii - 2 Cov(r_i, m) + Var m.
             shared = self._times(weight)[:, 0]
         variance = self.deviation**2 - 2.0 * shared + float(shared[players].mean())
@@ -174,7 +173,7 @@ def fit(
     variance = np.zeros(given.size)
     if not free.size:
         return Fit(given, variance, np.zeros_like)
-    with one_thread():
+    with ONE_THREAD:
         found = _learn(theta, pair_counts(results, pinned), free, descent, config)
         variance[free] = found.variance
 
@@ -184,119 +183,6 @@ def fit(
         return product
 
     return Fit(np.where(pinned, given, SCALE * theta), SCALE * np.sqrt(variance), times)
-
-
-@dataclass(frozen=True)
-class _LineageStep:
-    """Prior of a step from parent to child: mean d and variance s^2."""
-
-    mean: float
-    variance: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Pattern:
-    """Sparsity pattern of a symmetric (F, F) matrix of N edges between P players, reused while the values change.
-
-    Attributes:
-        row: (P,) row of each player. -1 for fixed players.
-        one: (N,) first end of each edge.
-        other: (N,) second end of each edge.
-        free: (F,) players that have a row.
-        inside: (N,) true if both ends have a row.
-        slot: Position in the CSR data of the F diagonal entries and of both entries of each inside edge.
-        indices: CSR column indices.
-        starts: (F + 1,) CSR row pointers.
-    """
-
-    row: IntArray
-    one: IntArray
-    other: IntArray
-    free: IntArray
-    inside: BoolArray
-    slot: IntArray
-    indices: IntArray
-    starts: IntArray
-
-    @classmethod
-    def of(cls, one: IntArray, other: IntArray, free: IntArray, players: int) -> Self:
-        """Build the pattern for the free players among P and N edges."""
-        row = np.full(players, -1)
-        row[free] = np.arange(free.size)
-        inside = (row[one] >= 0) & (row[other] >= 0)
-        low, high, own = row[one[inside]], row[other[inside]], np.arange(free.size)
-        # One code per entry, row by row. Each edge has two entries, and pairs that repeat share theirs.
-        code = np.concatenate((own, low, high)) * free.size + np.concatenate((own, high, low))
-        entries, slot = np.unique(code, return_inverse=True)
-        starts = np.searchsorted(entries, np.arange(free.size + 1) * free.size)
-        return cls(row, one, other, free, inside, slot.reshape(-1), entries % free.size, starts)
-
-    def edges(self, one: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the row pairs of the edges whose two ends both have a row."""
-        low, high = self.row[one], self.row[other]
-        inside = (low >= 0) & (high >= 0)
-        return low[inside], high[inside]
-
-    def matrix(self, weight: FloatArray, own: FloatArray) -> csr_array:
-        """Return the graph Laplacian of (N,) weights, plus (F,) `own` on the diagonal."""
-        total = _sums(self.one, weight, self.row.size) + _sums(self.other, weight, self.row.size)
-        between = -weight[self.inside]
-        values = np.concatenate((total[self.free] + own, between, between))
-        shape = (self.free.size, self.free.size)
-        return csr_array((_sums(self.slot, values, self.indices.size), self.indices, self.starts), shape=shape)
-
-
-@dataclass(frozen=True, eq=False)
-class _Posterior:
-    """Log-posterior as a function of (P,) strengths, of which F are free.
-
-    Attributes:
-        pairs: Games and points of each pair.
-        pattern: Sparsity of the Hessian: pairs that have played, or are child and parent.
-        free: (F,) free players.
-        precision: (F,) 1 / variance of each player's prior. 0 for players with a parent.
-        child: (C,) the free players with a parent.
-        parent: (C,) their parents.
-        step: Prior of a step from parent to child.
-    """
-
-    pairs: PairCounts
-    pattern: "_Pattern"
-    free: IntArray
-    precision: FloatArray
-    child: IntArray
-    parent: IntArray
-    step: _LineageStep
-
-    def height(self, theta: FloatArray) -> float:
-        """Return the log-posterior, up to a constant."""
-        lead = theta[self.pairs.low] - theta[self.pairs.high]
-        lost = self.pairs.games - self.pairs.points
-        of_leader = -np.log1p(np.exp(-np.abs(lead)))  # log_expit of both leads, several times as fast
-        likelihood = self.pairs.games * of_leader + self.pairs.points * np.minimum(lead, 0.0)
-        likelihood -= lost * np.maximum(lead, 0.0)
-        prior = self.precision * np.square(theta[self.free] - _MIDDLE)
-        descent = np.square(self._surplus_of_steps(theta)) / self.step.variance
-        return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum()))
-
-    def slope(self, theta: FloatArray) -> FloatArray:
-        """Return the (F,) gradient."""
-        expected = self.pairs.games * expit(theta[self.pairs.low] - theta[self.pairs.high])
-        total = _differences(self.pairs.low, self.pairs.high, self.pairs.points - expected, theta.size)
-        pull = self._surplus_of_steps(theta) / self.step.variance
-        total -= _differences(self.child, self.parent, pull, theta.size)
-        return total[self.free] - self.precision * (theta[self.free] - _MIDDLE)
-
-    def curvature(self, theta: FloatArray) -> csr_array:
-        """Return the (F, F) negative Hessian, sparse and positive definite."""
-        lead = theta[self.pairs.low] - theta[self.pairs.high]
-        # expit(-lead) and not 1 - expit(lead), which is 0 for leads above 37 (6,400 points).
-        weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
-        weight = np.concatenate((weight, np.full(self.child.size, 1.0 / self.step.variance)))
-        return self.pattern.matrix(weight, self.precision)
-
-    def _surplus_of_steps(self, theta: FloatArray) -> FloatArray:
-        return theta[self.child] - theta[self.parent] - self.step.mean
 
 
 def require_history(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
@@ -329,30 +215,30 @@ def pair_counts(results: Results, anchor: BoolArray) -> PairCounts:
     return PairCounts(
         low=code // anchor.size,
         high=code % anchor.size,
-        games=_sums(place, games, code.size),
-        points=_sums(place, np.where(home == low, points, games - points), code.size),
+        games=sum_by_index(place, games, code.size),
+        points=sum_by_index(place, np.where(home == low, points, games - points), code.size),
     )
 
 
 def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArray, config: RefitConfig) -> Covariance:
     """Fit `theta`, the step prior and the correlation; return the covariance of the free players."""
     child = np.sort(free[parent[free] != NO_PARENT])
-    theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
+    theta[free] = np.clip(theta[free], MIDDLE - _START_MAX, MIDDLE + _START_MAX)
     precision = np.where(parent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
     ends = np.concatenate((pairs.low, child)), np.concatenate((pairs.high, parent[child]))
-    pattern = _Pattern.of(*ends, free, theta.size)
-    solver = _Solver()
+    pattern = LaplacianPattern(*ends, free, theta.size)
+    solver = LinearSolver()
     probes = _probes(child, parent[child], theta.size)[free]
     solution = np.zeros_like(probes)
     # A draw between equals has the information 1/4, so n virtual draws have the variance 4 / n.
-    step = known = _LineageStep(0.0, 4.0 / config.parent_draws)
+    step = known = LineageStep(0.0, 4.0 / config.parent_draws)
     correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
-        posterior = _Posterior(
+        posterior = HistoryPosterior(
             effective_counts(pairs, correlation), pattern, free, precision, child, parent[child], step
         )
         # A rough mode is enough, because the next round changes the prior. Only the ascent after the loop is exact.
-        _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGH_TOLERANCE)
+        newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGH_TOLERANCE)
         # Starts from the last solution, because the matrix changes little from round to round.
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         # E-step: without the uncertainty of the steps, their variance would be underestimated.
@@ -364,7 +250,7 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
             correlation = pair_correlation(pairs, chance, free.size - unsure / before.variance)
         if _agree(before, step) and abs(correlation - previous_correlation) < _LEARNING_TOLERANCE:
             break
-    _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
+    newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
     lineage = pattern.edges(child, parent[child])
     covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
     # The last ascent used this correlation, not the estimate that followed it.
@@ -389,13 +275,13 @@ def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
     else:  # a fixed seed: the same players get the same probes in every process
         signs = np.random.default_rng(0).integers(0, 2, (count, child.size))
         weights = np.where(signs == 1, 1.0, -1.0) / np.sqrt(count)
-    between = [_differences(child, parent, each, players) for each in weights]
+    between = [sum_differences(child, parent, each, players) for each in weights]
     return np.array(between).reshape(-1, players).T
 
 
 def _usual_step(
-    posterior: _Posterior, theta: FloatArray, unsure: float, known: _LineageStep, weight: float
-) -> _LineageStep:
+    posterior: HistoryPosterior, theta: FloatArray, unsure: float, known: LineageStep, weight: float
+) -> LineageStep:
     """Return mean and variance of the steps (M-step).
 
     `unsure` is the summed posterior variance of the steps. `known` is a prior that counts as `weight` steps.
@@ -403,7 +289,7 @@ def _usual_step(
     steps = theta[posterior.child] - theta[posterior.parent]
     mean = float(steps.sum()) / (steps.size + weight)
     spread = float(np.square(steps - mean).sum()) + unsure
-    return _LineageStep(mean, (weight * known.variance + spread) / (steps.size + weight))
+    return LineageStep(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
 def effective_counts(pairs: PairCounts, correlation: float) -> PairCounts:
@@ -444,59 +330,7 @@ def pair_correlation(pairs: PairCounts, chance: FloatArray, fitted: float) -> fl
     return float(brentq(excess, 0.0, _CORRELATION_MAX))
 
 
-def _agree(one: _LineageStep, other: _LineageStep) -> bool:
+def _agree(one: LineageStep, other: LineageStep) -> bool:
     """Return whether two step priors agree within the learning tolerance, relative to the steps' spread."""
     mean_change = abs(one.mean - other.mean) / one.variance**0.5
     return bool(max(mean_change, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
-
-
-def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Sum values per index: added at `plus`, subtracted at `minus`."""
-    return _sums(plus, values, size) - _sums(minus, values, size)
-
-
-def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
-    # bincount of empty arrays returns integers even with float weights
-    return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
-
-
-class _Solver:
-    """Linear solver for a slowly changing matrix: dense Cholesky if small, conjugate gradients if large.
-
-    The next Newton step corrects the residual that conjugate gradients leave.
-    """
-
-    def __init__(self) -> None:
-        self.basis: FloatArray | None = None
-
-    def solved(
-        self, matrix: csr_array, right: FloatArray, tolerance: float, start: FloatArray | None = None
-    ) -> FloatArray:
-        """Solve for the columns of `right`, (F, K), starting from `start`."""
-        if len(right) <= _DENSE_MAX:
-            return solution(matrix.toarray(order="F"), right)
-        system = SparseSystem.of(matrix, self.basis)
-        self.basis = system.basis
-        return system.solution(right, tolerance, start)
-
-
-def _newton_ascent(
-    posterior: _Posterior, theta: FloatArray, tolerance: float, solver: _Solver, solver_tolerance: float
-) -> None:
-    """Move `theta` to the posterior mode by Newton's method with step halving, until a step is below `tolerance`."""
-    height = posterior.height(theta)
-    for _ in range(_NEWTON_STEPS):
-        step = solver.solved(posterior.curvature(theta), posterior.slope(theta)[:, None], solver_tolerance)[:, 0]
-        step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
-        for _ in range(_HALVINGS):
-            tried = theta.copy()
-            tried[posterior.free] += step
-            risen = posterior.height(tried)
-            if risen >= height:
-                break
-            step *= 0.5
-        else:
-            return  # no step improves the log-posterior beyond rounding: this is the mode
-        theta[:], height = tried, risen
-        if np.abs(step).max() < tolerance:
-            return

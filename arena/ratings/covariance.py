@@ -27,7 +27,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import splu
 
 from arena.arrays import FloatArray, IntArray
-from arena.ratings.cholesky import inverse
+from arena.ratings.linear_algebra import inverse
 
 Times = Callable[[FloatArray, float], FloatArray]
 """Multiplies (F, K) columns by an (F, F) matrix, to a tolerance relative to each column."""

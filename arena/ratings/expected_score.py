@@ -33,9 +33,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.ratings.cholesky import solution
+from arena.arrays import BoolArray, FloatArray, IntArray, sum_by_index
 from arena.ratings.covariance import EXACT, Covariance
+from arena.ratings.linear_algebra import solution
 from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
 
 _TOLERANCE = 1e-9
@@ -171,8 +171,7 @@ def _of_pairs(theta: FloatArray, meetings: PairCounts, correlation: float) -> tu
     low, high, games = meetings.low, meetings.high, meetings.games
     share = games * correlation / (1.0 + (games - 1.0) * correlation)
     own = share * (meetings.points / games - expit(theta[low] - theta[high]))
-    pair_scores = np.bincount(low, own, theta.size) - np.bincount(high, own, theta.size)
-    return share, pair_scores.astype(np.float64, copy=False)
+    return share, sum_by_index(low, own, theta.size) - sum_by_index(high, own, theta.size)
 
 
 def _ratings_for_scores(

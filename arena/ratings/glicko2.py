@@ -16,7 +16,16 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena.arrays import FloatArray, IntArray, finite_column, integer_column, player_indices, refuse, require_players
+from arena.arrays import (
+    FloatArray,
+    IntArray,
+    finite_column,
+    integer_column,
+    player_indices,
+    refuse,
+    require_players,
+    sum_by_index,
+)
 from arena.ratings.posterior_mode import PairRecords, Prior, rate_bursts
 from arena.ratings.volatility import log_volatility_change
 
@@ -306,9 +315,7 @@ def _evidence(ratings: Ratings, rows: Rows) -> tuple[FloatArray, FloatArray]:
 def _games_of(rows: Rows, players: int) -> FloatArray:
     """Count the games of each player against others, (P,)."""
     pair, _, games, times = rows
-    # bincount of empty arrays returns integers even with float weights
-    counts: FloatArray = np.bincount(pair.ravel(), np.tile(games * times, 2), players).astype(np.float64, copy=False)
-    return counts
+    return sum_by_index(pair.ravel(), np.tile(games * times, 2), players)
 
 
 def _pair_records(ratings: Ratings, rows: Rows, burst: IntArray, opponent_variance: FloatArray) -> PairRecords:

@@ -24,7 +24,7 @@ from numpy.polynomial.chebyshev import chebpts1, chebvander
 from scipy.special import expit
 
 from arena.arrays import FloatArray, IntArray
-from arena.ratings.cholesky import solution
+from arena.ratings.linear_algebra import solution
 
 _ERROR = 1e-16
 _WIDTH_MIN = 1.0

@@ -39,7 +39,7 @@ from arena.ratings.bradley_terry import pair_counts, require_history
 from arena.ratings.covariance import SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, Results
-from arena.ratings.one_thread import one_thread
+from arena.ratings.linear_algebra import ONE_THREAD
 from arena.ratings.pair_effects import Effects, effect_posterior, mean_score
 from arena.ratings.pair_posterior import (
     FINE_STEP,
@@ -150,7 +150,7 @@ class PairModel:
 
     def refitted(self, pairs: PairCounts, priors: Priors) -> "PairModel":
         """Return the fit of other games with the same number of components; the search starts here."""
-        with one_thread():
+        with ONE_THREAD:
             learned = learn(pairs, priors, self._learned)
         return _model(pairs, priors, learned, self.held_out)
 
@@ -173,7 +173,7 @@ class PairModel:
         """Return the variances of m of K pairs, g' C g with g their gradients."""
         parameters, posterior = self._learned.parameters, self._learned.posterior
         variance = np.zeros(one.size)
-        with one_thread():
+        with ONE_THREAD:
             for first in range(0, one.size, _BLOCK):
                 block = slice(first, first + _BLOCK)
                 gradient = posterior.gradients(parameters, one[block], other[block]).toarray().T
@@ -203,7 +203,7 @@ def fit(results: Results, priors: Priors, *, components: int | None = None) -> P
         raise ValueError(f"components is {components}: it must be 0 or more, or None to choose it")
     pairs = pair_counts(results, np.zeros(priors.start.size, dtype=np.bool_))
     start = np.array(priors.start / SCALE)[:, None]
-    with one_thread():
+    with ONE_THREAD:
         held_out: list[HeldOut] = []
         if components is None:
             best, held_out = _choose(pairs, priors, start)

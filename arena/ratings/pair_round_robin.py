@@ -18,7 +18,7 @@ import numpy as np
 from arena.arrays import BoolArray, FloatArray
 from arena.ratings.expected_score import ratings_for_scores
 from arena.ratings.glicko2 import SCALE
-from arena.ratings.one_thread import one_thread
+from arena.ratings.linear_algebra import ONE_THREAD
 from arena.ratings.pair_model import PairModel
 
 DRAWS = 100
@@ -46,7 +46,7 @@ def round_robin(model: PairModel, anchor: BoolArray, draws: int = DRAWS) -> Roun
     low, high = np.triu_indices(anchor.size, 1)
     free = np.flatnonzero(~anchor)
     strength, found = model.rating / SCALE, []
-    with one_thread():
+    with ONE_THREAD:
         for chance in model.draw_scores(low, high, draws):
             score = np.full(anchor.size, 0.5)
             score += np.bincount(low, chance, anchor.size) + np.bincount(high, 1.0 - chance, anchor.size)

@@ -9,8 +9,7 @@ from refused import refused
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from arena.ratings import bradley_terry as refit
-from arena.ratings import covariance
+from arena.ratings import covariance, history_posterior
 from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry import NO_PARENT, Fit, RefitConfig, fit
 from arena.ratings.glicko2 import SCALE, Ratings, Results, rate_period
@@ -150,7 +149,7 @@ def test_large_league_without_parents_is_fitted(monkeypatch: pytest.MonkeyPatch)
 
 def by_matrix(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Solve by matrices up to so many players."""
-    monkeypatch.setattr(refit, "_DENSE_MAX", size)
+    monkeypatch.setattr(history_posterior, "_DENSE_MAX", size)
     monkeypatch.setattr(covariance, "MATRIX_MAX", size)
     monkeypatch.setattr(round_robin, "_DENSE_MAX", size)
     monkeypatch.setattr(round_robin, "_DENSE_PER_POLYNOMIAL", 0)

@@ -1,4 +1,4 @@
-"""Cholesky solve and inverse by LAPACK, without the GIL.
+"""Dense linear algebra of the fits: Cholesky solve and inverse by LAPACK without the GIL, and BLAS on one thread.
 
 SciPy's wrappers hold the GIL: inverting the matrix of 5,000 players would stop every thread of a server for seconds.
 This module calls the same routines of the same library, with bit-identical results, and releases the GIL.
@@ -7,10 +7,12 @@ Source: `scipy.linalg.cython_lapack`, whose capsules are SciPy's public access t
 """
 
 import ctypes
+import threading
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cython_lapack
+from threadpoolctl import threadpool_limits
 
 _LOWER = b"L"
 
@@ -71,3 +73,32 @@ def solution(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray
 def _require_definite(failed: int) -> None:
     if failed:
         raise ArithmeticError(f"the matrix is not positive definite (row {failed - 1})")
+
+
+class _OneThread:
+    """Limits BLAS to one thread while at least one fit runs, so that sums have the same bits in every process.
+
+    The limit applies to the whole process.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fits = 0
+        self._limit: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._fits == 0:
+                self._limit = threadpool_limits(1, user_api="blas")
+            self._fits += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._fits -= 1
+            # Fits may overlap in threads: the last one to end restores the limit.
+            if self._fits == 0 and self._limit is not None:
+                self._limit.restore_original_limits()
+
+
+ONE_THREAD = _OneThread()
+"""Context in which linear algebra runs on one thread."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from refused import refused
 from scipy.linalg import lapack
 
-import arena.ratings.cholesky
-from arena.ratings.cholesky import inverse, solution
+import arena.ratings.linear_algebra
+from arena.ratings.linear_algebra import inverse, solution
 
 
 def definite(size: int) -> NDArray[np.float64]:
@@ -67,9 +67,9 @@ def gives_way(call: Callable[[], object]) -> bool:
 def test_other_threads_run_meanwhile(
     monkeypatch: pytest.MonkeyPatch, routine: str, calculate: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 ) -> None:
-    called, gave_way = getattr(arena.ratings.cholesky, routine), []
+    called, gave_way = getattr(arena.ratings.linear_algebra, routine), []
     monkeypatch.setattr(
-        arena.ratings.cholesky, routine, lambda *given: gave_way.append(gives_way(partial(called, *given)))
+        arena.ratings.linear_algebra, routine, lambda *given: gave_way.append(gives_way(partial(called, *given)))
     )
     for _ in range(10):  # who is woken may be late
         calculate(definite(900))
