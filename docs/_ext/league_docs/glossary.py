@@ -9,7 +9,7 @@ GLOSSARY = Path(__file__).parents[2] / "reference" / "glossary.md"
 _ENTRY = re.compile(r"^\*\*(.+?)\*\*\n: +(.+?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _ABBREVIATION = re.compile(r" \((.+)\)$")
 _PLAIN_WORDS = frozenset(
-    {"decision", "environment", "league", "main", "match", "player", "rank", "score", "side", "update"}
+    {"decision", "environment", "league", "main", "match", "player", "rank", "run", "score", "side", "update"}
 )
 """Terms that are ordinary words as well, so that most uses need no link."""
 
