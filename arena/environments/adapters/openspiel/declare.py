@@ -90,43 +90,18 @@ def declare_openspiel(name: str) -> EnvironmentSpec:
     Raises:
         ArenaError: As in `load_game`.
     """
-    if not has_tables(name):
-        return _declare_large(name, _playouts(name))
-    tree = tree_of(name)
-    acting = tree.acting[~tree.terminal]
-    return _declared(
-        name,
-        (min(float(tree.tensor.min()), 0.0), max(float(tree.tensor.max()), 0.0)),
-        max_decisions=int(tree.decisions.max()),
-        turn_based=bool((acting.sum(axis=1) == 1).any()),
-        reasons=REASONS[:LIMIT],
-        rules={"tree": _digest(tree)},
-    )
-
-
-def _declare_large(name: str, seen: Playouts) -> EnvironmentSpec:
-    return _declared(
-        name,
-        (-math.inf, math.inf),
-        max_decisions=load_game(name).max_game_length(),
-        turn_based=seen.in_turns,
-        reasons=REASONS,
-        rules={"playouts": seen.digest},
-    )
-
-
-def _declared(
-    name: str,
-    bounds: tuple[float, float],
-    *,
-    max_decisions: int,
-    turn_based: bool,
-    reasons: tuple[str, ...],
-    rules: dict[str, str],
-) -> EnvironmentSpec:
-    game = load_game(name)
+    game, bounds = load_game(name), (-math.inf, math.inf)
     complete = has_information_states(game)
     shape = game.information_state_tensor_shape() if complete else game.observation_tensor_shape()
+    max_decisions = game.max_game_length()
+    if has_tables(name):
+        tree = tree_of(name)
+        bounds = min(float(tree.tensor.min()), 0.0), max(float(tree.tensor.max()), 0.0)
+        max_decisions = int(tree.decisions.max())
+        turn_based = bool((tree.acting[~tree.terminal].sum(axis=1) == 1).any())
+        rules = {"tree": _digest(tree)}
+    else:
+        turn_based, rules = _playouts(name).in_turns, {"playouts": _playouts(name).digest}
     block = ObservationBlock("information_state" if complete else "observation", tuple(shape), *bounds)
     return EnvironmentSpec(
         name=name,
@@ -138,7 +113,7 @@ def _declared(
         turn_based=turn_based,
         reproducible=True,
         limit_decides=False,
-        reasons=reasons,
+        reasons=REASONS[:LIMIT] if has_tables(name) else REASONS,
         rules=rules,
         zero_sum=True,
         chance=is_stochastic(game),
