@@ -10,7 +10,6 @@ docs/guides/games/external-players.md is the full specification.
 """
 
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import count
@@ -36,13 +35,7 @@ def declared(spec: EnvironmentSpec) -> dict[str, Any]:
         "environment": spec.name,
         "signature": spec.signature,
         "agents_per_side": list(spec.agents_per_side),
-        "observation": [
-            {"name": block.name, "shape": list(block.shape), "low": _end(block.low), "high": _end(block.high)}
-            for block in spec.observation
-        ],
-        "heads": [
-            {"name": head.name, "kind": str(head.kind), "size": head.size, "masked": head.masked} for head in spec.heads
-        ],
+        **spec.describe_spaces(),
         "max_decisions": spec.max_decisions,
         "turn_based": spec.turn_based,
     }
@@ -122,10 +115,6 @@ def decode(line: bytes) -> dict[str, Any]:
     if "error" in answer:
         raise ExternalPolicyError(f"it gave up: {truncate(answer['error'])}")
     return answer
-
-
-def _end(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 class Conversation(ABC):

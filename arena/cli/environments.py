@@ -48,13 +48,7 @@ def _describe(spec: EnvironmentSpec) -> dict[str, Any]:
         "name": spec.name,
         "agents_per_side": spec.agents_per_side,
         "roles": spec.roles,
-        "observation": [
-            {"name": block.name, "shape": block.shape, "low": _bound(block.low), "high": _bound(block.high)}
-            for block in spec.observation
-        ],
-        "heads": [
-            {"name": head.name, "kind": head.kind, "size": head.size, "masked": head.masked} for head in spec.heads
-        ],
+        **spec.describe_spaces(),
         "max_decisions": spec.max_decisions,
         "turn_based": spec.turn_based,
         "reproducible": spec.reproducible,
@@ -84,11 +78,6 @@ def _write_teams(spec: EnvironmentSpec) -> str:
 def _write_kind(spec: EnvironmentSpec) -> list[str]:
     """Return the declared properties of the game."""
     return [*(["zero-sum"] if spec.zero_sum else []), *(["no chance"] if spec.chance is False else [])]
-
-
-def _bound(value: float) -> float | None:
-    """A bound, or null where there is none: JSON has no infinity."""
-    return value if math.isfinite(value) else None
 
 
 def _write_shape(block: ObservationBlock) -> str:

@@ -256,6 +256,17 @@ class EnvironmentSpec:
         home = self.agents_per_side[0]
         return slice(home, self.num_agents) if away else slice(0, home)
 
+    def describe_spaces(self) -> dict[str, Any]:
+        """Return the observation blocks and the heads as JSON values; an unbounded end of a range is null."""
+        blocks = [
+            {"name": block.name, "shape": list(block.shape), "low": _finite(block.low), "high": _finite(block.high)}
+            for block in self.observation
+        ]
+        heads = [
+            {"name": head.name, "kind": str(head.kind), "size": head.size, "masked": head.masked} for head in self.heads
+        ]
+        return {"observation": blocks, "heads": heads}
+
     def name_agent(self, agent: int) -> str:
         """Return number, side and role of an agent as text."""
         side = "home" if agent < self.agents_per_side[0] else "away"
@@ -285,6 +296,10 @@ class EnvironmentSpec:
         # Canonical JSON: every process and version of Python must get the same hash.
         text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
 
 
 def _team(roles: Mapping[str, int]) -> str:
