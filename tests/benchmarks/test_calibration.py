@@ -30,16 +30,19 @@ def bias_of_newest(outcomes: list[Outcome]) -> float:
     return float(np.mean([one.rating[-1] - one.truth[-1] for one in outcomes]))
 
 
+@pytest.mark.integration
 def test_bands_hold_the_truth_where_the_whole_history_is_fitted(fitted: list[Outcome], alone: list[Outcome]) -> None:
     assert 0.9 <= inside(fitted) <= 1.0
     assert inside(alone) < 0.5
 
 
+@pytest.mark.integration
 def test_the_newest_snapshot_is_not_left_behind(fitted: list[Outcome], alone: list[Outcome]) -> None:
     assert abs(bias_of_newest(fitted)) < 80.0
     assert bias_of_newest(alone) < -100.0
 
 
+@pytest.mark.integration
 def test_provisional_players_first_means_a_shorter_wait_for_a_promotion() -> None:
     waits = [
         np.median(
@@ -50,12 +53,14 @@ def test_provisional_players_first_means_a_shorter_wait_for_a_promotion() -> Non
     assert waits[0] < 0.75 * waits[1]
 
 
+@pytest.mark.integration
 def test_the_pair_model_rates_better_where_positions_in_a_cycle_drift() -> None:
     outcome = simulate(replace(PLAN, intransitive=0.4, drift=0.2), RULES["whole history"], np.random.default_rng(1))
     errors = [np.square(each.rating - each.truth).mean() for each in (rated_by_pair_model(outcome), outcome)]
     assert errors[0] < 0.8 * errors[1]
 
 
+@pytest.mark.integration
 def test_intervals_of_the_pair_model_hold_the_truth_where_positions_in_a_cycle_drift_slowly() -> None:
     plan = replace(PLAN, intransitive=0.3, drift=0.1)
     rated = [
@@ -65,6 +70,7 @@ def test_intervals_of_the_pair_model_hold_the_truth_where_positions_in_a_cycle_d
     assert all(0.0 < each.log_loss < 0.4 for each in rated)
 
 
+@pytest.mark.integration
 def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:
     learned, taken_alike = (
         [simulate(CIRCLES, RULES[name], np.random.default_rng(seed)) for seed in range(3)]

@@ -446,6 +446,7 @@ def test_help_is_quick_to_come_because_it_loads_no_torch():
 SMALL_DEPTH = ("--matches", "2", "--rounds", "1", "--candidates", "4")
 
 
+@pytest.mark.integration
 def test_depth_of_a_preset_is_printed_and_continues_from_its_state(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     state = str(tmp_path / "duel.json")
     arguments = ("depth", "mech-duel", "turret", *SMALL_DEPTH, "--state", state)

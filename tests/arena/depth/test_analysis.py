@@ -40,6 +40,7 @@ def test_scores_do_not_depend_on_the_other_matches():
     assert matches.scores(pairs, 7)[:2].tolist() == matches.scores(pairs[:2], 7).tolist()
 
 
+@pytest.mark.integration
 def test_an_analysis_repeats_with_its_seed_and_resumes():
     saved: list[dict[str, object]] = []
     steps: list[int] = []
@@ -53,6 +54,7 @@ def test_an_analysis_repeats_with_its_seed_and_resumes():
     assert one.lieutenant_play.matches == one.mixture_play.matches == 32
 
 
+@pytest.mark.integration
 def test_a_mechanic_that_the_mixture_does_not_use_is_worth_nothing():
     found = analysis().run(None, lambda pool: None, lambda step: None)
     for each in found.ablations:

@@ -83,6 +83,7 @@ def test_current_opponents_are_never_evicted():
     assert stack.size_bytes == 2 * stack_of(0).size_bytes
 
 
+@pytest.mark.integration
 def test_memory_is_bounded_after_a_thousand_opponents():
     opponents = OpponentBatch(agent_index(8), 0)
     observation, starts = FakeGame(8).reset(), torch.ones(8, dtype=torch.bool)

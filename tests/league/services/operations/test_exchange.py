@@ -449,6 +449,7 @@ def test_a_file_that_exists_or_cannot_be_made_is_refused(
 # --- larger ones ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.integration
 def test_memory_does_not_grow_with_the_league(
     database: Database, store: DirectoryStore, other: Database, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def shares(tmp_path):
 
 @pytest.mark.holds("J9")
 @pytest.mark.timeout(600)
+@pytest.mark.integration
 def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(worker_of, client, tmp_path):
     first = worker_of(client, duel("run.total_timesteps=640"))
     assert first.session._batches[0].stage.team_share == 0.5
