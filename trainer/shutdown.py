@@ -22,7 +22,7 @@ GRACE_S = 5.0
 LEAVE_WITHIN_S = 7.0
 """Seconds after SIGTERM until the process exits, even in the middle of a call: supervisors kill it after ten."""
 
-ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+ENDED_BY_SIGTERM = 128 + signal.SIGTERM  # the status that shells report for it
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

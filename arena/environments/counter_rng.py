@@ -11,7 +11,7 @@ from torch import Tensor
 
 from arena.seeding.arrays import derive_array
 
-_MANTISSA_BITS = 24
+_MANTISSA_BITS = 24  # of float32, with the implicit one
 
 
 def derive(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:

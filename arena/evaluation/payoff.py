@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from arena.arrays import BoolArray, FloatArray, IntArray, refuse, sum_by_index
 from arena.ratings.glicko2 import Ratings, expected_score
 
-DECAY = 0.99
-PRIOR_GAMES = 8.0
+DECAY = 0.99  # the weight of a game halves every 69 games
+PRIOR_GAMES = 8.0  # games that the prediction is worth
 
 _ODDS_MARGIN = 1e-6  # win rates are clipped to this distance from 0 and 1 before taking log-odds
 

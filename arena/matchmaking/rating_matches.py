@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # lazy import: scipy would delay every command
     from scipy.sparse import csr_array
 
 
-_POINTS_A_MEETING = 50.0
+_POINTS_A_MEETING = 50.0  # how much closer a pair must be to play once more than another
 
 
 def rating_pairs(

@@ -38,7 +38,7 @@ from arena.ratings.covariance import EXACT, Covariance
 from arena.ratings.linear_algebra import solution
 from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-9  # 2e-7 points
 _STEPS = 100
 _STEP_MAX = 2.0  # 350 points
 _HOLD = 1e-4  # precision of the start: a player that wins everything must not go to infinity

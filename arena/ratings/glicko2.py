@@ -29,7 +29,7 @@ from arena.arrays import (
 from arena.ratings.posterior_mode import PairRecords, Prior, rate_bursts
 from arena.ratings.volatility import log_volatility_change
 
-SCALE = 173.7178
+SCALE = 173.7178  # 400 / ln 10, rounded as in the paper
 START_RATING = 1500.0
 START_DEVIATION = 350.0
 START_VOLATILITY = 0.06

@@ -21,7 +21,7 @@ MIDDLE = START_RATING / SCALE
 _DENSE_MAX = 1_000
 _NEWTON_STEPS = 200  # close to the mode it takes about five
 _STEP_MAX = 8.0  # 1,400 points; limits Newton's step where a distant start leaves almost no curvature
-_HALVINGS = 60
+_HALVINGS = 60  # after which a step is below the rounding of float64
 _CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; keeps the Hessian positive definite
 
 

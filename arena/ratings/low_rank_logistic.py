@@ -26,8 +26,8 @@ from scipy.special import expit
 from arena.arrays import FloatArray, IntArray
 from arena.ratings.linear_algebra import solution
 
-_ERROR = 1e-16
-_WIDTH_MIN = 1.0
+_ERROR = 1e-16  # relative, below the rounding of float64
+_WIDTH_MIN = 1.0  # half of the range; equal strengths would divide by 0
 
 
 @dataclass(frozen=True, eq=False)

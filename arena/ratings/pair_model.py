@@ -56,7 +56,7 @@ __all__ = ["COMPONENTS_MAX", "HeldOut", "PairModel", "Priors", "fit"]
 COMPONENTS_MAX = 2
 """The third component never paid in the leagues that this was developed on."""
 
-_FOLDS = 3
+_FOLDS = 3  # a single split chose by the few pairs with thousands of games
 _FOLDED_MAX = 5_000  # pairs; above, one fold is precise enough, and each costs seconds
 _GAIN_MIN = 0.01  # of the log-loss; smaller gains were noise in simulated leagues without cycles
 _INTERVAL_TOLERANCE, _DRAW_TOLERANCE = 1e-6, 1e-3

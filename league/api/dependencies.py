@@ -12,7 +12,7 @@ from league.auth import Principal, Scope
 from league.errors import UnauthenticatedError
 
 PAGE_MAX = 1000
-ID_LIMIT = 2**63
+ID_LIMIT = 2**63  # ids are signed 64-bit integers: the database driver would fail on a larger one
 TEXT = r"^[^\x00]*$"
 """Pattern of text that both databases store: PostgreSQL rejects NUL."""
 

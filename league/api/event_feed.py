@@ -14,7 +14,7 @@ NewEvents = list[tuple[Cursor, AuditEntry]]
 """Events in order, each with the cursor that follows it."""
 
 
-_CURSORS_MAX = 1024
+_CURSORS_MAX = 1024  # callers choose their cursors, so their number is bounded here
 
 
 class EventFeed:

@@ -17,7 +17,7 @@ from league.request_class import RequestClass
 REFUSED_COST = 100
 """Cost of a call with an invalid token, which slows down attempts to guess tokens."""
 
-_CALLERS_MAX = 10_000
+_CALLERS_MAX = 10_000  # bounds the memory: without authentication, every address is a caller
 
 _Count = tuple[str, RequestClass | None]
 """Key of a bucket: the caller and a request class."""

@@ -43,9 +43,12 @@ class RetentionTask(PeriodicTask):
         now, deleted = self._clock(), PrunedCounts()
         for part in retention.prune(self._database, now - self._age, now):
             deleted += part
+            # The pause between two transactions lets other writers in, which matters with SQLite's single one.
             if self.interrupted(PAUSE_S):
                 return
-        log.info("pruned %d leases, %d rejected results, %d draws", deleted.leases, deleted.refusals, deleted.draws)
+        log.info(
+            "pruned %d leases, %d rejected results, %d distributions", deleted.leases, deleted.refusals, deleted.draws
+        )
 
 
 class ReplayRetentionTask(PeriodicTask):

@@ -17,7 +17,7 @@ from league.errors import RefusedCheckpointError
 
 _LENGTH_BYTES = 8
 _HEADER_MAX_BYTES = 8 * 2**20  # about 50,000 tensors; bounds the memory for parsing
-_DIMENSIONS_MAX = 64
+_DIMENSIONS_MAX = 64  # NumPy supports no more, and neither do reductions of PyTorch
 _SIDE_LIMIT = 2**63
 _BITS_MAX = 2**63  # readers multiply in 64 bits, even with sides of 0
 _BITS = {

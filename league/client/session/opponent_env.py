@@ -15,7 +15,7 @@ from league.client.session.match import Match
 from league.client.session.session import OPPONENTS_CACHED, Session
 from league.errors import LeagueError
 
-LARGEST_SEED = 2**31 - 1
+LARGEST_SEED = 2**31 - 1  # games that seed C code accept no larger ones
 BASELINE, RANDOM = "baseline:", "baseline:random"
 HIGHER_RETURN = HigherReturn()
 

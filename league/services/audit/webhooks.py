@@ -48,6 +48,7 @@ def is_known(session: Session, hook: str) -> bool:
 def add(session: Session, hook: str) -> None:
     """Add a receiver, which gets the events from now on."""
     last = select(func.coalesce(func.max(Event.id), 0)).scalar_subquery()
+    # Another server may have added the receiver meanwhile: its position stays, so no event is skipped.
     statement = insert_into(session, Webhook).values(hook=hook, event_id=last)
     session.execute(statement.on_conflict_do_nothing())
 

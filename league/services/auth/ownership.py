@@ -135,9 +135,8 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
         rule = f"its scope is {scope}; learners belong to worker tokens"
         raise InvalidRequestError(f"token {token!r}", rule, "use a token that was created with --scope worker")
     named = Learner.environment == environment, Learner.name == learner
-    locked = (
-        select(Learner).where(*named).with_for_update(key_share=True)
-    )  # FOR NO KEY UPDATE does not block inserts that refer to the row
+    # FOR NO KEY UPDATE does not block inserts that refer to the row, such as snapshots of this learner.
+    locked = select(Learner).where(*named).with_for_update(key_share=True)
     row = session.scalar(locked)
     if row is None:
         raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")

@@ -72,6 +72,7 @@ def store_behaviours(session: Session, behaviours: Mapping[int, wire.Behaviour])
 def _store_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
     """Store new sets of names up to the maximum; return the ids of all stored sets."""
     stored_ids = set(session.scalars(select(MeasureSet.id).where(MeasureSet.id.in_(sets))))
+    # Sorted: an insert waits for a concurrent one of the same id, and two transactions in other orders could deadlock.
     if new := sorted(sets.keys() - stored_ids):
         count = session.scalar(select(func.count()).select_from(MeasureSet)) or 0
         for each in new[: max(0, SETS_MAX - count)]:

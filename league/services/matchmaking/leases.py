@@ -42,7 +42,7 @@ from league.services.workers.service import Trusted
 from league.settings import Settings
 
 _RANDOM_DIGITS = 16  # after the time in milliseconds: 64 random bits make ids unique
-_SEED_LIMIT = 2**63
+_SEED_LIMIT = 2**63  # seeds fit a signed 64-bit column
 _TRUST_AND_VERSION = workers.TRUST.add_columns(*NEWEST)  # worker and population version in one round trip
 
 

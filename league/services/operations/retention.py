@@ -97,6 +97,7 @@ def _prune_opponents(database: Database, before: datetime, now: datetime) -> Ite
     for window in _windows(database, Draw.id, _prunable(before), DRAWS_AT_ONCE):
         freed = []
         with database.write() as session:
+            # Locked in order of ids, so that two processes that prune cannot deadlock.
             old = select(Draw.id).where(window, _prunable(before)).order_by(Draw.id).with_for_update()
             locked = session.scalars(old).all()  # a writer of new leases has committed or waits for these row locks
             chosen = select(Draw.id, Draw.distribution).where(Draw.id.in_(locked), ~_in_use(before))

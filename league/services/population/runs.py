@@ -28,6 +28,7 @@ def start(session: Session, request: wire.RunCreate, now: datetime) -> wire.Run:
     locks.acquire(session, Lock.POPULATION)
     learners.require(session, request.learner_id)
     row = request.model_dump() | {"started_at": now}
+    # A call that is sent again after a lost answer finds the run of the first one.
     session.execute(insert_into(session, Run).values(row).on_conflict_do_nothing())
     same = Run.learner_id == request.learner_id, Run.key == request.key
     return _body(session.execute(_query().where(*same)).one())

@@ -31,7 +31,7 @@ from league.services.population.rule_inputs import LearnerInputs, load_inputs
 from league.settings import Settings
 
 KIND = "snapshot"
-_SEED_LIMIT = 2**63
+_SEED_LIMIT = 2**63  # seeds fit a signed 64-bit integer
 _DIGITS = 6
 """Decimal places of a win rate, rounded before the decision so that the logged evidence reproduces it."""
 

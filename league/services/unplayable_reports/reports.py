@@ -56,6 +56,7 @@ def add(
     # A worker must not reopen a dismissed report by sending it again.
     again = case((_KNOWN_FALSE, UnplayableReport.resolution), else_=null())
     resolved_at = case((_KNOWN_FALSE, UnplayableReport.resolved_at), else_=null())
+    # Sorted: two calls of a worker that lock the same rows in other orders could deadlock.
     for each in sorted(named, key=lambda unplayable: unplayable.player_id):
         checked = each.player_id in sound
         seen = {"reason": each.reason, "owner": reporter.owner, "checked": checked, "reported_at": now}

@@ -6,7 +6,7 @@ import numpy as np
 
 from league.settings import Settings
 
-_DIGITS = 3
+_DIGITS = 3  # milliseconds
 
 
 @dataclass

@@ -12,7 +12,7 @@ from arena.environments.adapters.match import FloatArray, ObservationBuffer, Row
 from arena.environments.spec import EnvironmentSpec, HeadKind
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: np.float32, HeadKind.BERNOULLI: np.bool_, HeadKind.CATEGORICAL: np.int64}
-ALIGNMENT_BYTES = 64
+ALIGNMENT_BYTES = 64  # a cache line, so that no two fields share one
 
 GOING_ON, TERMINATED, TRUNCATED = range(3)
 """Values of `Buffers.ending`."""
