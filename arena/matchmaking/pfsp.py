@@ -82,7 +82,7 @@ def rating_kernel(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
     if not np.isfinite(rating):
         raise ValueError(f"rating is {rating}: it must be finite")
     require_sigma("sigma", sigma)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # a tiny sigma overflows, and the minimum cuts infinity off
         distance = np.minimum(np.abs(opponents - rating) / sigma, _DISTANCE_MAX)
     nearest = distance.min(initial=_DISTANCE_MAX)
     # d^2 - d_min^2 as a product: the difference of two large squares would lose all digits.

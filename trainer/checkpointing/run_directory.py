@@ -50,6 +50,7 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "lock").open("w") as lock:
             try:
+                # The operating system releases the lock with the process, even after SIGKILL.
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RunInUseError(

@@ -18,6 +18,7 @@ class ThreadTeam:
 
     def __init__(self, count: int) -> None:
         self._count, self._torch_threads_before = count, 1
+        # OpenMP stores its number of threads per thread, so each thread of the pool sets it, too.
         self._pool = ThreadPoolExecutor(count - 1, "rollout", torch.set_num_threads, (1,)) if count > 1 else None
 
     def __enter__(self) -> "ThreadTeam":

@@ -224,6 +224,7 @@ def _parameters(part: HeadSlices, name: str, answer: NDArray[Any]) -> NDArray[An
     if head.kind is HeadKind.BERNOULLI:
         return np.where(answer > 0.5, CERTAIN, -CERTAIN)
     columns = np.zeros((len(answer), head.size))
+    # A cast of NaN or infinity to an integer is undefined.
     option = np.nan_to_num(answer.astype(np.float64)).clip(0, head.size - 1).astype(np.int64)
     columns[np.arange(len(answer)), option] = CERTAIN
     return columns

@@ -141,6 +141,7 @@ def _home_taken(home: Path) -> Iterator[None]:
         raise ConfigurationError(f"home {home}", rule, "choose another with --home or LEAGUE_HOME") from error
     with lock:
         try:
+            # The operating system releases the lock with the process, even after SIGKILL.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)

@@ -67,9 +67,9 @@ class _Classified:
     """Results of a batch by their index, classified before anything is written.
 
     Attributes:
-        settled: Final verdicts.
-        doubtful: Reason to reject a result, unless the match log has it already.
-        fresh: Index of the first result under each key that may be new.
+        final: Final verdicts.
+        rejected: Reason to reject a result, unless the match log has it already.
+        new: Index of the first result under each key that may be new.
     """
 
     final: dict[int, Verdict] = field(default_factory=dict)

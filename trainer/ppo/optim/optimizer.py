@@ -180,6 +180,7 @@ class FlatAdamW:
         """Return Adam's state by `PARAMETER.KEY`, in the shapes of the parameters; empty before the first step."""
         if not self.steps:
             return {}
+        # Copies, because the next step changes the moments in place.
         named = {
             f"{name}.{key}": view
             for key, moment in self._moments.items()

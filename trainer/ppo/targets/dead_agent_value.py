@@ -75,6 +75,7 @@ class DeadAgentValue:
         mean, has_living = self._teammate_value(value, active)
         samples = (self._dead(active, episode_start) & has_living).double()
         design = torch.stack([samples, samples * mean]).flatten(1)  # rows of 0 add nothing
+        # In double precision, because the normal equations square the condition number.
         sums = torch.cat([design @ design.T, (design @ returns.double().flatten()).unsqueeze(1)], dim=1)
         gram, cross = torch.split(self._ranks.all_reduce_sum(sums), [2, 1], dim=1)
         self.gram = DECAY * self.gram + gram
@@ -110,6 +111,7 @@ class DeadAgentValue:
         living = active.view(sides)
         count = living.sum(dim=-1, keepdim=True)
         total = (value.view(sides) * living).sum(dim=-1, keepdim=True)
+        # 0 without living agents: `update` multiplies by a mask, which would keep the NaN of 0 / 0.
         mean = (total / count.clamp(min=1)).expand(living.shape)
         return mean.reshape(active.shape), (count > 0).expand(living.shape).reshape(active.shape)
 

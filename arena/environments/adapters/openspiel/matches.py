@@ -46,6 +46,7 @@ class StateMatch:
         while self._state.is_chance_node():
             outcomes, shares = zip(*self._state.chance_outcomes(), strict=True)
             edges = np.cumsum(shares)
+            # Scaled by the last edge, because probabilities add up to 1 only up to rounding.
             index = np.searchsorted(edges, self._rng.random() * edges[-1], side="right")
             self._state.apply_action(outcomes[min(int(index), len(outcomes) - 1)])
 

@@ -106,6 +106,7 @@ class TensorMatches(SeededBatch):
         cut = self._take(truncated, "truncated", self._shape[:1], torch.bool) & plays & ~over
         seen = self._see(observation, info)
         cut = cut | self._beyond_the_limit(plays & ~over & ~cut)
+        # A copy of the counts, because the next step adds to them in place.
         ends = _Ends(
             over, cut, self._score(info, over | cut), self._decisions.clone(), self._final(info, seen, over, cut)
         )
