@@ -18,3 +18,10 @@ def test_calls_are_listed_and_tried_with_a_token(visit: Callable[..., Any], serv
     page.click(".try-out__btn")
     page.click("button.execute")
     expect(page.locator(".live-responses-table")).to_contain_text('"scope": "read"')
+
+
+def test_reference_follows_the_dark_theme(visit: Callable[..., Any]) -> None:
+    page = visit("/docs", color_scheme="dark")
+    page.wait_for_selector(".opblock")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != "rgb(255, 255, 255)"
+    assert page.locator("html.dark-mode").count() == 1
