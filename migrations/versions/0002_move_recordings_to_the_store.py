@@ -32,6 +32,7 @@ def upgrade() -> None:
         key = f"{match_id}-{secrets.token_hex(8)}.json.gz"
         put_recording()(key, connection.scalar(sa.select(REPLAYS.c.content).where(this)))
         connection.execute(sa.update(REPLAYS).where(this).values(key=key))
+    # In a batch, because SQLite cannot alter a column: Alembic copies the table instead.
     with op.batch_alter_table("replays") as replays:
         replays.alter_column("key", existing_type=sa.String(), nullable=False)
         replays.drop_column("content")

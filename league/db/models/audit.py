@@ -13,6 +13,7 @@ class Event(Base):
     """An entry of the audit log: actor, change, time and reason."""
 
     __tablename__ = "events"
+    # For the filters of the audit log, newest first, and for the lists of their values.
     __table_args__ = (Index(None, "kind", "id"), Index(None, "actor", "id"))
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)

@@ -19,7 +19,7 @@ class Match(Base):
         CheckConstraint("score >= 0 AND score <= 1", name="score"),
         CheckConstraint("sequence >= 0", name="sequence"),
         CheckConstraint("decisions >= 1", name="decisions"),
-        Index(None, "environment", "id"),
+        Index(None, "environment", "id"),  # a rating period is a range of ids
         Index(None, "home_id", "id", "away_id"),  # away_id: covers matches of two players against each other
         Index(None, "away_id", "id"),
     )
@@ -49,6 +49,7 @@ class Replay(Base):
     """
 
     __tablename__ = "replays"
+    # Covers the counts and sizes that limit recordings, so that they are added up without reading the rows.
     __table_args__ = (Index(None, "notable", "size_bytes"),)
 
     match_id: Mapped[int] = mapped_column(ForeignKey("matches.id"), primary_key=True, autoincrement=False)
@@ -63,6 +64,7 @@ class Refusal(Base):
     """A rejected or conflicting result with the answer that its worker received; `digest` hashes the whole report."""
 
     __tablename__ = "refusals"
+    # For the recent rejections of a worker, by which it is judged, and for their deletion by age.
     __table_args__ = (Index(None, "worker_id", "refused_at"),)
 
     worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
