@@ -254,6 +254,7 @@ class AgentIndex:
         changed: NDArray[np.int64],
     ) -> AgentRows:
         """Set the sides of some positions within `environments`; uploads their rows only, and changes `rows`."""
+        # Sides of unlike sizes have other spare rows, so everything is computed again.
         if self._uneven:
             return self._agent_rows(environments, away)
         agents = self._agents_of(environments[changed], away[changed])

@@ -239,6 +239,7 @@ def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None
     A worker plays and reports one batch of leases at a time, so its newest lease identifies the batch.
     """
     current = Lease.state == "open", Lease.expires_at > now, Lease.kind != "training"
+    # Ids of leases begin with their time, so the largest one is the newest.
     newest = select(func.max(Lease.id)).where(*current).group_by(Lease.worker_id)
     reported = select(func.count()).where(Match.lease_id == Lease.id).correlate(Lease).scalar_subquery()
     pending = select(Lease.worker_id, Lease.gate_id).where(Lease.id.in_(newest), Lease.budget > reported)

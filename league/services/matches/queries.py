@@ -201,8 +201,8 @@ def _read(session: Session, settings: Settings, ids: Iterable[int]) -> list[Matc
 def _rating_period() -> ScalarSelect[int]:
     """Select the rating period of a match."""
     # Periods are ranges of match ids, so the first one that ends at or after the match includes it.
-    took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
-    current = took_in.where(Period.current_version(), Match.kind != counting.GATE)
+    including = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
+    current = including.where(Period.current_version(), Match.kind != counting.GATE)
     return current.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()
 
 

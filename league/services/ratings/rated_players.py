@@ -122,6 +122,7 @@ def conservative() -> ColumnElement[float]:
 
 def in_play() -> ColumnElement[bool]:
     """Return the condition for active players: neither retired nor quarantined."""
+    # Baselines have no standing, and NULL is neither in a list nor outside of it.
     return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
 
 

@@ -101,6 +101,7 @@ def counted(session: Session, player_ids: Collection[int], since: datetime | Non
 
 def played_by_others(session: Session, player_id: int, owners: Collection[str | None]) -> bool:
     """Return True if a worker of another owner has finished a match with a player."""
+    # Not `==`: workers without an owner, as in an open league, have the same one (NULL).
     own = or_(*(Worker.owner.is_not_distinct_from(each) for each in owners))
     for side in (Match.home_id, Match.away_id):
         matches = select(Match.id).join(Worker, Worker.id == Match.worker_id).where(side == player_id, *played())
