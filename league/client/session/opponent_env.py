@@ -1,5 +1,6 @@
 """Gymnasium environment over the matches of a session, for libraries that train one agent."""
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,8 @@ LARGEST_SEED = 2**31 - 1  # games that seed C code accept no larger ones
 BASELINE, RANDOM = "baseline:", "baseline:random"
 HIGHER_RETURN = HigherReturn()
 
+logger = logging.getLogger(__name__)
+
 Vector = NDArray[np.float32]
 Mask = NDArray[np.int8]
 Policy = Callable[[Vector, Mask], int]
@@ -32,6 +35,9 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
     Observations are flat, and `info["action_mask"]` has the legal actions. An illegal action, of either player, is
     replaced by a random legal one. The reward is the game's since the learner's last action. The environment reports
     the result when the match ends; a match that you reset before its end is not reported.
+
+    Once the league stops or drains the worker, the learner plays itself without reports, because most libraries cannot
+    end in the middle of a rollout. End the training when `session.should_stop` is true.
 
     Args:
         session: Session of the learner. Several environments may share it.
@@ -61,23 +67,24 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
             raise TypeError(f"{action_space} is not Discrete: wrap the game so that its actions are")
         self.action_space = action_space
         self._options = int(action_space.n)
+        self._match: Match | None = None
+        self._stopped = False
         self._rng = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
         """Start the next match; its seed comes from the league.
 
         Raises:
-            LeagueError: The league has stopped or drained the worker, or rejects the request for leases.
+            LeagueError: The league stopped the worker before its first match, or rejects the request for leases.
         """
         while True:
             match = self._session.next_match()
             if match is None:
-                remedy = "end the training once `session.should_stop` is true"
-                raise LeagueError(self._session.worker.name, "this worker gets no more matches", remedy)
-            baseline = match.opponent.checkpoint or ""
-            if baseline.startswith(BASELINE) and baseline != RANDOM:
-                self._session.reject(match, f"the environment of this worker has no {baseline}")
-            elif self._start(match):
+                self._warn_of_stop()
+            elif _is_unknown(match.opponent):
+                self._session.reject(match, f"the environment of this worker has no {match.opponent.checkpoint}")
+                continue
+            if self._start(match):
                 return self._seen()
 
     def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
@@ -97,15 +104,26 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
         """Close the game; the session stays open."""
         self._game.close()
 
-    def _start(self, match: Match) -> bool:
-        """Start a match and play until the learner's first turn; false if the match ends before."""
+    def _start(self, match: Match | None) -> bool:
+        """Start a match, or one without a report; play until the learner's first turn; false if it ends before."""
+        seed = int(self._rng.integers(LARGEST_SEED)) if match is None else match.seed
         self._match, self._decisions = match, 0
-        self._learner = self._home if match.side == "home" else self._away
+        self._learner = self._home if match is None or match.side == "home" else self._away
         self._returns = dict.fromkeys((self._home, self._away), 0.0)
-        self._opponent = self._policy_of(match.opponent)
-        self._rng = np.random.default_rng(match.seed)
-        self._game.reset(seed=match.seed & LARGEST_SEED)
+        self._opponent = self._load(None) if match is None else self._policy_of(match.opponent)
+        self._rng = np.random.default_rng(seed)
+        self._game.reset(seed=seed & LARGEST_SEED)
         return self._play_opponent()
+
+    def _warn_of_stop(self) -> None:
+        """Log that the league stopped the worker; raise if the environment has not played yet."""
+        worker, rule = self._session.worker.name, "this worker gets no more matches"
+        remedy = "end the training once `session.should_stop` is true"
+        if self._match is None and not self._stopped:
+            raise LeagueError(worker, rule, remedy)
+        if not self._stopped:
+            logger.warning("%s: %s; the learner plays itself without reports; %s", worker, rule, remedy)
+        self._stopped = True
 
     def _policy_of(self, opponent: wire.Seat) -> Policy:
         if opponent.checkpoint == RANDOM:
@@ -123,8 +141,9 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
                 return True
             self._play(self._opponent(*self._view))
         self._view = self._look(self._learner)
-        score = self._scoring.score(self._returns[self._home], self._returns[self._away])
-        self._session.report(self._match, score if self._match.side == "home" else 1.0 - score, self._decisions)
+        if self._match is not None:
+            score = self._scoring.score(self._returns[self._home], self._returns[self._away])
+            self._session.report(self._match, score if self._match.side == "home" else 1.0 - score, self._decisions)
         return False
 
     def _play(self, action: int) -> None:
@@ -147,6 +166,12 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
         """Return the view of the agent whose turn it is, or the learner's after the end, with its mask as info."""
         observation, mask = self._view
         return observation, {"action_mask": mask}
+
+
+def _is_unknown(opponent: wire.Seat) -> bool:
+    """Return whether the opponent is a baseline that this environment cannot play."""
+    checkpoint = opponent.checkpoint or ""
+    return checkpoint.startswith(BASELINE) and checkpoint != RANDOM
 
 
 def _without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -123,9 +123,19 @@ def test_legal_actions_are_in_the_info_and_in_action_masks() -> None:
     assert env.action_masks().dtype == bool
 
 
-def test_reset_without_another_match_names_the_worker() -> None:
+def test_reset_without_a_first_match_names_the_worker() -> None:
     with refused("league-error", "gpu-3"):
         connect_four(FakeSession(), always(0)).reset()
+
+
+def test_a_stopped_worker_plays_on_without_reports(caplog: pytest.LogCaptureFixture) -> None:
+    session = FakeSession("weights")
+    env = connect_four(session, always(0))
+    for _ in range(3):
+        play(env, 6)
+    assert len(session.reports) == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "gpu-3" in caplog.text
 
 
 def test_a_game_without_discrete_actions_is_rejected() -> None:
