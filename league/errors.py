@@ -35,6 +35,10 @@ class LeagueError(Exception):
         shown = self.value or "''"
         super().__init__(f"{self.title} {shown}: {rule}; {remedy}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Allow copies, such as those that Ray makes of an error."""
+        return type(self), (self.value, self.rule, self.remedy), self.__dict__
+
     def problem(self) -> dict[str, Any]:
         """Return the problem document."""
         return {

@@ -1,12 +1,15 @@
 """Errors of the three packages have codes that programs can rely on."""
 
+import copy
 import importlib
+import pickle
 import re
 
 import pytest
 from refused import refused
 
 from arena.errors import ArenaError, UnknownPolicyError
+from league.errors import RateLimitedError
 from trainer.errors import TrainerError
 
 
@@ -33,6 +36,13 @@ def test_every_class_has_a_code_of_its_own_in_kebab_case(base, module):
     found = {kind: code for kind, code in codes(base).items() if kind.__module__.startswith(("arena", "trainer"))}
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in found.values())
     assert len(set(found.values())) == len(found)
+
+
+def test_a_league_error_can_be_copied():
+    error = RateLimitedError("gpu-3", "the limit is 10 calls a second", "wait")
+    error.retry_after_s = 2
+    copied = pickle.loads(pickle.dumps(copy.copy(error)))
+    assert (type(copied), str(copied), copied.retry_after_s) == (RateLimitedError, str(error), 2)
 
 
 def test_refused_asks_for_the_code_and_each_value_as_a_word():
