@@ -142,10 +142,7 @@ def _walks(ground: Grid, room: Mask, deepest: int, weight: Grid) -> Lengths:
 
 def _seen(grid: NDArray[Any], way: tuple[int, int], fill: int) -> NDArray[Any]:
     """Values of the neighbouring cells in one direction; `fill` beyond the edge."""
-    row, column = way
-    size = len(grid)
-    padded = np.pad(grid, 1, constant_values=fill)
-    return padded[1 + row : 1 + row + size, 1 + column : 1 + column + size]
+    return _next(np.pad(grid, 1, constant_values=fill), way)
 
 
 def _measure(lengths: Lengths, stages: Sequence[Lengths]) -> tuple[Lengths, Mask]:
@@ -172,7 +169,8 @@ def _relax(lengths: Lengths, costs: Lengths) -> None:
     lengths[:] = inner
 
 
-def _next(padded: Lengths, way: tuple[int, int]) -> Lengths:
+def _next(padded: NDArray[Any], way: tuple[int, int]) -> NDArray[Any]:
+    """Values of the neighbouring cells in one direction, of a grid with a border of one cell."""
     row, column = way
     size = len(padded) - 2
     return padded[1 + row : 1 + row + size, 1 + column : 1 + column + size]
