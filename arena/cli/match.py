@@ -17,8 +17,7 @@ from arena.cli.options import (
     Matches,
     Modules,
     Seed,
-    fault_printer,
-    patience,
+    open_players,
     trust,
 )
 from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, progress, stdout
@@ -74,7 +73,7 @@ def match(
     from arena.environments import declare, make
     from arena.play.recording import RecordFirstMatch
     from arena.play.runner import FORFEIT, NOBODY
-    from arena.play.series import open_players, play_series
+    from arena.play.series import play_series
     from arena.policies.greedy import GreedyPolicy, greedy
 
     prepare_torch(threads=1)
@@ -83,7 +82,7 @@ def match(
     with game_stdout_to_stderr():
         spec = declare(environment)
         make(environment, num_envs=1)  # the first instance loads assets, which would count as playing time
-    with game_stdout_to_stderr(), open_players(environment, (a, b), patience(answer_s), fault_printer()) as opened:
+    with game_stdout_to_stderr(), open_players(environment, (a, b), answer_s) as opened:
         players = [greedy(each) if without_chance else each for each in opened]
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
         certain = matches >= SIDES and not drawn

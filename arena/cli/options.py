@@ -1,12 +1,13 @@
 """Arguments and options that several commands take."""
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from arena.agents import Timeouts
+    from arena.policies.protocol import Policy
 
 OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 PLAYER_HELP = (
@@ -45,15 +46,13 @@ def trust(modules: list[str] | None) -> None:
     allow_modules(modules or ())
 
 
-def patience(answer_s: float) -> "Timeouts":
-    """Return the timeouts of external policies; imported here because it loads torch."""
+@contextmanager
+def open_players(environment: str, names: Sequence[str], answer_s: float) -> "Iterator[list[Policy]]":
+    """Open the players of a command; the first few invalid actions of external ones are printed on stderr."""
     from arena.agents import Timeouts
-
-    return Timeouts(answer_s=answer_s)
-
-
-def fault_printer() -> Callable[[str], None]:
-    """Return a function that prints the first few invalid actions of external policies on stderr."""
     from arena.agents.policy import first_faults
+    from arena.play import series
 
-    return first_faults(lambda line: typer.echo(line, err=True))
+    on_fault = first_faults(lambda line: typer.echo(line, err=True))
+    with series.open_players(environment, names, Timeouts(answer_s=answer_s), on_fault) as players:
+        yield players

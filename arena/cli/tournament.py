@@ -15,8 +15,7 @@ from arena.cli.options import (
     Matches,
     Modules,
     Seed,
-    fault_printer,
-    patience,
+    open_players,
     trust,
 )
 from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, progress, stdout
@@ -43,7 +42,6 @@ def tournament(
     All players start at 1500. Each round of side-swapped pairs is one rating period.
     """
     from arena.evaluation import results_file
-    from arena.play.series import open_players
     from arena.play.tournament import play_tournament
 
     if len(set(players)) < max(2, len(players)):
@@ -51,7 +49,7 @@ def tournament(
     prepare_torch(threads=1)
     trust(modules)
     total = matches * len(players) * (len(players) - 1) // 2
-    with game_stdout_to_stderr(), open_players(environment, players, patience(answer_s), fault_printer()) as found:
+    with game_stdout_to_stderr(), open_players(environment, players, answer_s) as found:
         policies = dict(zip(players, found, strict=True))
         with progress("tournament", total) as on:
             played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=on)
