@@ -77,7 +77,7 @@ def forgetting(
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
 
 
-def regressions(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
+def regressions(earlier: WinCounts, recent: WinCounts) -> BoolArray:
     """Find the opponents that a learner beat before and now loses to.
 
     The 95 % interval of the win rate was above 1/2, is now below 1/2, and `forgetting` finds the fall significant.
@@ -89,7 +89,6 @@ def regressions(earlier: WinCounts, recent: WinCounts, *, significance: float = 
     Args:
         earlier: (K,) counts of the earlier games.
         recent: (K,) counts of the recent games, disjoint from the earlier ones.
-        significance: False discovery rate, as in `forgetting`.
 
     Returns:
         (K,) true for such opponents.
@@ -97,7 +96,7 @@ def regressions(earlier: WinCounts, recent: WinCounts, *, significance: float = 
     Raises:
         ValueError: As in `forgetting`.
     """
-    fell = forgetting(earlier, recent, significance=significance).forgotten
+    fell = forgetting(earlier, recent, significance=ALARM_SIGNIFICANCE).forgotten
     beat, _ = wilson_interval(earlier)
     _, loses = wilson_interval(recent)
     return np.asarray(fell & (beat > 0.5) & (loses < 0.5))

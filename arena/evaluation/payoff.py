@@ -164,21 +164,20 @@ def beta_moments(counts: WinCounts) -> tuple[FloatArray, FloatArray]:
     return mean, mean * (1.0 - mean) / (n + 1.0)
 
 
-def wilson_interval(counts: WinCounts, *, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
-    """Return the Wilson score interval of the mean score, from the counts alone.
+def wilson_interval(counts: WinCounts) -> tuple[FloatArray, FloatArray]:
+    """Return the 95 % Wilson score interval of the mean score, from the counts alone.
 
         (p + z^2 / 2n  -+  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
 
     Args:
         counts: Counts of any shape; n is the effective number of games.
-        z: Standard normal quantile, 1.96 for 95 %.
 
     Returns:
         Lower and upper ends in [0, 1]; 0 and 1 without games.
 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
-    n, points = counts.games, counts.points
+    n, points, z = counts.games, counts.points, 1.96
     centre = points + 0.5 * z**2
     half = z * np.sqrt(np.where(n > 0.0, points * (n - points) / np.where(n > 0.0, n, 1.0), 0.0) + 0.25 * z**2)
     # Rounding may leave [0, 1] by one unit, and the ends are used as probabilities.
@@ -191,21 +190,18 @@ def expected_matrix(ratings: Ratings) -> FloatArray:
     return expected_score(ratings, home.ravel(), away.ravel()).reshape(len(ratings), len(ratings))
 
 
-def payoff(
-    counts: WinCounts, ratings: Ratings, *, expected: ArrayLike | None = None, prior_games: float = PRIOR_GAMES
-) -> Payoff:
+def payoff(counts: WinCounts, ratings: Ratings, *, expected: ArrayLike | None = None) -> Payoff:
     """Compute the payoff matrix from counts and predictions.
 
     Args:
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j, zero on the diagonal.
         ratings: Ratings of the same P players.
         expected: (P, P) predicted mean scores; None for those of the ratings.
-        prior_games: See `win_rates`.
     """
     if counts.games.shape != (len(ratings), len(ratings)):
         raise ValueError(f"counts have shape {counts.games.shape}, ratings {len(ratings)} players: pass one of each")
     predicted = expected_matrix(ratings) if expected is None else np.asarray(expected, dtype=np.float64)
-    rate = win_rates(counts, predicted, prior_games=prior_games)
+    rate = win_rates(counts, predicted)
     low, high = wilson_interval(counts)
     return Payoff(
         counts=counts,

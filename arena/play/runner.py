@@ -124,8 +124,6 @@ def play_pairs(
     pairs: Sequence[tuple[Policy, Policy]],
     seeds: Sequence[int],
     rng: torch.Generator,
-    *,
-    watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
     """Play one match per pair of policies, all at once; for randomness see `play`.
 
@@ -134,7 +132,6 @@ def play_pairs(
         pairs: Home and away policy of every match.
         seeds: One seed per match, each in [0, 2^63).
         rng: Generator of the policies; home policies sample first.
-        watcher: Callback for every decision.
 
     Returns:
         Results in the order of `seeds`.
@@ -145,7 +142,7 @@ def play_pairs(
     """
     if not (pairs or seeds):
         return []
-    return play_pairs_in(make(environment, num_envs=len(seeds)), pairs, seeds, rng, watcher=watcher)
+    return play_pairs_in(make(environment, num_envs=len(seeds)), pairs, seeds, rng)
 
 
 def play_pairs_in(
