@@ -46,11 +46,20 @@ class Entry:
 # 0.9940 0.9565 0.9550 random 0.9938 1.0000 1.0000 turret 1.0000 1.0000 1.0000 and lieutenant-half scores 0.99 or more
 # against random and turret. By 1500 - 400 log10(s / (1 - s)) lieutenant-half would be rated 612, 963 and 969, random at
 # 619 in duels, and the others far below. They are anchored at 1000 and 800 instead, where the scale still separates
-# weak players. In mech-duel-2, lieutenant beats all three in all of 1,000 matches.
+# weak players.
 _MECH_BASELINES = (
     Baseline("random", 800.0),
     Baseline("lieutenant", 1500.0),
     Baseline("lieutenant-half", 1000.0),
+    Baseline("turret", 800.0),
+)
+
+# In mech-duel-2 the build counts as much as the rate of fire: over 1,000 side-swapped matches lieutenant scores 0.7535
+# against lieutenant-half, 0.998 against random and 1.000 against turret.
+_LONG_DUEL_BASELINES = (
+    Baseline("random", 800.0),
+    Baseline("lieutenant", 1500.0),
+    Baseline("lieutenant-half", 1300.0),
     Baseline("turret", 800.0),
 )
 
@@ -74,7 +83,7 @@ ENVIRONMENTS: dict[str, Entry] = {
             "arena.environments.mech.env:make_mech",
             "arena.environments.mech.observation_spec:declare_preset",
             "arena.policies.mech.lieutenant:make_baseline",
-            _MECH_BASELINES,
+            _LONG_DUEL_BASELINES if name == "mech-duel-2" else _MECH_BASELINES,
             hosted=False,
         )
         for name in ("mech-duel", "mech-duel-2", "mech-pack", "mech-company")

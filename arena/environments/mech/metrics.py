@@ -90,7 +90,7 @@ Reader = Callable[[_Decision], Ratio]
 
 def _readers(config: MechConfig) -> dict[Measure, Reader]:
     """Return the measures that apply to a composition; measures of missing equipment are left out."""
-    fastest = max(mech.max_speed for mech in config.team)
+    fastest = max(config.with_build(mech, build).max_speed for mech in config.team for build in range(config.builds))
     readers: dict[Measure, Reader] = {
         Measure("damage_per_s", 0.0, math.inf): _damage,
         Measure("engagement_range_m", 0.0, 2.0 * config.map_side): _engagement_range,
@@ -100,7 +100,7 @@ def _readers(config: MechConfig) -> dict[Measure, Reader]:
         Measure("shutdown_share", 0.0, 1.0): _shutdown,
         Measure("fallen_share", 0.0, 1.0): _fallen,
     }
-    carried = {name for mech in config.team for name in config.loadout(mech.name)}
+    carried = {name for mech in config.team for name in config.weapons_of(mech.name)}
     hurting = [weapon for weapon in config.weapons if weapon.damage > 0.0 and weapon.name in carried]
     if len(hurting) > 1:
         shares = {weapon.name: partial(_weapon, weapon=config.weapons.index(weapon)) for weapon in hurting}

@@ -98,6 +98,9 @@ SIGNED_FEATURES = (CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEA
 
 def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
     """Layout of one mech's observation; blocks that a composition cannot fill are left out."""
+    has_builds = config.builds > 1
+    contacts = ("contacts", "contact_builds") if has_builds else ("contacts",)
+    pack = ("pack", "comms", "pack_builds") if has_builds else ("pack", "comms")
     blocks = [
         ObservationBlock("condition", (len(CONDITION_FEATURES),), 0.0, 1.0),
         ObservationBlock("heat", (1,), 0.0, 2.0),
@@ -109,14 +112,21 @@ def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
         ObservationBlock("sensors", (len(SENSOR_FEATURES),), 0.0, 1.0),
         ObservationBlock("panel", (len(PANEL_FEATURES),), 0.0, 1.0),
         ObservationBlock("contacts", (config.contacts, len(CONTACT_FEATURES)), -1.0, 2.0),
-        MemberMask("contact_mask", (config.contacts,), 0.0, 1.0, describes=("contacts",), chosen_by=("target",)),
+        MemberMask("contact_mask", (config.contacts,), 0.0, 1.0, describes=contacts, chosen_by=("target",)),
     ]
+    if has_builds:
+        blocks += [
+            ObservationBlock("build", (config.builds,), 0.0, 1.0),
+            ObservationBlock("contact_builds", (config.contacts, config.builds), 0.0, 1.0),
+        ]
     if config.mates:
         blocks += [
             ObservationBlock("pack", (config.mates, len(MATE_FEATURES)), -1.0, 2.0),
-            MemberMask("pack_mask", (config.mates,), 0.0, 1.0, describes=("pack", "comms"), chosen_by=()),
+            MemberMask("pack_mask", (config.mates,), 0.0, 1.0, describes=pack, chosen_by=()),
             ObservationBlock("comms", (config.mates, COMM_SIZE), -1.0, 1.0),
         ]
+        if has_builds:
+            blocks.append(ObservationBlock("pack_builds", (config.mates, config.builds), 0.0, 1.0))
     if config.terrain is Terrain.BROKEN:
         blocks.append(ObservationBlock("local_map", (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS), -1.0, 1.0))
     return tuple(blocks)
@@ -131,6 +141,8 @@ def action_heads(config: MechConfig) -> tuple[ActionHead, ...]:
     ]
     if any(mech.ewar for mech in config.team):
         heads.append(ActionHead("ewar", HeadKind.CATEGORICAL, len(EWAR_OPTIONS), masked=True))
+    if config.builds > 1:
+        heads.append(ActionHead("build", HeadKind.CATEGORICAL, config.builds, masked=True))
     if config.mates:
         heads.append(ActionHead("comm", HeadKind.GAUSSIAN, COMM_SIZE, masked=True))
     return tuple(heads)

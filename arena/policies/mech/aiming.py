@@ -118,13 +118,15 @@ class Armament:
     """Weapons of a composition, as scripted players know them."""
 
     def __init__(self, config: MechConfig) -> None:
-        # A column per class; rows are the fields of TriggerNumbers, each for the triggers of ORDER.
-        numbers = [[_trigger_numbers(config, mech, trigger) for trigger in ORDER] for mech in CLASSES.values()]
+        # A column per build of every class; rows are the fields of TriggerNumbers, each for the triggers of ORDER.
+        variants = [(mech, build) for mech in CLASSES.values() for build in range(config.builds)]
+        numbers = [[_trigger_numbers(config, *variant, trigger) for trigger in ORDER] for variant in variants]
         self._table = torch.tensor(numbers).permute(2, 1, 0).flatten(0, 1).contiguous()
 
     def numbers(self, senses: Percept) -> TriggerNumbers:
         """Return the properties of every mech's weapons."""
-        numbers = senses.by_class(self._table).view(len(TriggerNumbers._fields), len(ORDER), -1)
+        numbers = self._table.to(senses.variant.device).index_select(1, senses.variant)
+        numbers = numbers.view(len(TriggerNumbers._fields), len(ORDER), -1)
         return TriggerNumbers(*numbers.unbind())
 
 
@@ -140,16 +142,16 @@ def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor
     return functools.reduce(torch.bitwise_or, (considered & seen & in_range & in_arc).unbind(dim=1))
 
 
-def _weapons_on(config: MechConfig, mech: MechClass, trigger: str) -> list[Weapon]:
+def _weapons_on(config: MechConfig, mech: MechClass, build: int, trigger: str) -> list[Weapon]:
     """Return the weapons on a trigger, guns first, because they fire without a target too."""
-    loadout = config.loadout(mech.name)
+    loadout = config.loadout(mech.name, build)
     weapons = [weapon for weapon in config.weapons if loadout.get(weapon.name) == trigger]
     return sorted(weapons, key=lambda weapon: weapon.guidance not in GUNS)
 
 
-def _trigger_numbers(config: MechConfig, mech: MechClass, trigger: str) -> tuple[float, ...]:
+def _trigger_numbers(config: MechConfig, mech: MechClass, build: int, trigger: str) -> tuple[float, ...]:
     """Return the fields of TriggerNumbers."""
-    weapons = _weapons_on(config, mech, trigger)
+    weapons = _weapons_on(config, mech, build, trigger)
     if not weapons:
         return NOTHING_IN_RANGE, 0.0, 0.0, 0.0, 0.0, 0.0
     first, gun = weapons[0], weapons[0].guidance in GUNS

@@ -38,10 +38,11 @@ def jam_while_cool(senses: Percept, mask: Bool[Tensor, "R options"]) -> Int[Tens
 
 
 def silence(observation: Observation) -> Actions:
-    """Return neutral actions of unused heads: no message and no jamming."""
+    """Return neutral actions of unused heads: no message, no jamming and the first build."""
     rows, device = len(observation.active), observation.active.device
     nothing: Actions = {
         "ewar": torch.zeros(rows, dtype=torch.int64, device=device),
+        "build": torch.zeros(rows, dtype=torch.int64, device=device),
         "comm": torch.zeros(rows, COMM_SIZE, device=device),
     }
     return {name: action for name, action in nothing.items() if name in observation.masks}

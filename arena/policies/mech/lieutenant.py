@@ -17,7 +17,7 @@ from arena.policies.mech.commands import jam_while_cool, move_and_turn, restrain
 from arena.policies.mech.driving import BLANK, Course, Progress, drive, handling, note_progress, steer
 from arena.policies.mech.perception import Reader
 from arena.policies.mech.tactician import Tactician
-from arena.policies.mech.tactics import WEAVER
+from arena.policies.mech.tactics import weavers
 from arena.policies.protocol import Policy, State
 from arena.policies.scripted import RandomPolicy
 
@@ -112,7 +112,7 @@ def _make_lieutenant(config: MechConfig, fire_probability: float) -> Policy:
     """Return the lieutenant that suits the rules: the standard one stands still, which other rules punish."""
     if config.rules == STANDARD_RULES:
         return Lieutenant(config, fire_probability=fire_probability)
-    return Tactician(config, [WEAVER], fire_probability=fire_probability)
+    return Tactician(config, weavers(config), draws=True, fire_probability=fire_probability)
 
 
 _PLAYERS: Mapping[str, Callable[[MechConfig], Policy]] = {

@@ -41,10 +41,12 @@ OF_CONTACTS = ("ahead", "left", "distance", "hostile", "in_sight", "painted")
 class Percept:
     """Perception of R mechs, in metres and in their own frames (ahead, left); K contacts, nearest enemies first.
 
+    `variant` counts the builds of all classes, and `builds` are the known ones of contacts, of B.
     Everything is 0 for destroyed mechs and for empty contact slots.
     """
 
     kind: Int[Tensor, " R"]
+    variant: Int[Tensor, " R"]
     heat: Float[Tensor, " R"]
     zone: Float[Tensor, "2 R"]
     zone_radius: Float[Tensor, " R"]
@@ -58,6 +60,7 @@ class Percept:
     hostile: Bool[Tensor, "K R"]
     in_sight: Bool[Tensor, "K R"]
     painted: Bool[Tensor, "K R"]
+    builds: Bool[Tensor, "K B R"]
 
     def by_class(self, table: Float[Tensor, "numbers classes"]) -> Float[Tensor, "numbers R"]:
         """Select every mech's column of a table with a column per class."""
@@ -71,18 +74,25 @@ class Reader:
         self._layout = make_spec(config).layout
         self._contacts = min(HEEDED_CONTACTS, config.contacts)
         self._side, self._diagonal = float(config.map_side), config.map_side * math.sqrt(2.0)
-        self._columns = torch.tensor([*self._own_columns(), *self._contact_columns()])
+        self._builds = config.builds if config.builds > 1 else 0
+        builds = self._build_columns()
+        self._build_rows = len(builds)
+        self._columns = torch.tensor([*self._own_columns(), *self._contact_columns(), *builds])
 
     def read(self, values: Float[Tensor, "R D"]) -> Percept:
         """Select the features in use and convert them to their units."""
         rows = values.t().index_select(0, self._columns.to(values.device))
+        rows, builds = rows[: len(rows) - self._build_rows], rows[len(rows) - self._build_rows :]
         own = len(rows) - len(OF_CONTACTS) * self._contacts
         hull, heat, zone, radius, route, remaining, quality, in_zone = torch.split(rows[:own], [4, 1, 2, 1, 2, 1, 1, 1])
         contacts = rows[own:].view(len(OF_CONTACTS), self._contacts, -1)
         ahead, left, distance = (contacts[:3] * self._diagonal).unbind()
         hostile, in_sight, painted = (contacts[3:] > 0.5).unbind()
+        kind = (hull[1] + 2.0 * hull[2] + 3.0 * hull[3]).long()
+        build, contact_builds = builds[: self._builds], builds[self._builds :]
         return Percept(
-            kind=(hull[1] + 2.0 * hull[2] + 3.0 * hull[3]).long(),
+            kind=kind,
+            variant=kind if not len(build) else kind * self._builds + build.argmax(dim=0),
             heat=heat[0],
             zone=zone * self._side,
             zone_radius=radius[0] * self._side,
@@ -96,6 +106,7 @@ class Reader:
             hostile=hostile,
             in_sight=in_sight,
             painted=painted,
+            builds=contact_builds.view(self._contacts, self._builds, len(values)) > 0.5,
         )
 
     def lava_towards(self, values: Float[Tensor, "R D"], direction: Float[Tensor, "2 R"]) -> Bool[Tensor, " R"]:
@@ -109,6 +120,13 @@ class Reader:
 
     def _own_columns(self) -> list[int]:
         return [self._layout[block].start + features.index(name) for block, features, heeded in OWN for name in heeded]
+
+    def _build_columns(self) -> list[int]:
+        """Own build, then those of the contacts; none if there is one build only."""
+        if not self._builds:
+            return []
+        own, contacts = (self._layout[name].start for name in ("build", "contact_builds"))
+        return [*range(own, own + self._builds), *range(contacts, contacts + self._contacts * self._builds)]
 
     def _contact_columns(self) -> list[int]:
         start = self._layout["contacts"].start

@@ -1,5 +1,6 @@
 """A family of scripted tactics: parameters, their values, and the mechanics that each can do without."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
@@ -12,6 +13,10 @@ from torch import Tensor
 
 from arena.environments.mech.config.rules import STANDARD_RULES
 from arena.environments.mech.config.scenario import MechConfig
+from arena.environments.mech.config.weapons import Guidance
+
+FAR = 11.5
+"""Distance in metres from builds that a tactic avoids."""
 
 NEVER = 9.0
 """A share of heat that is not reached: no limit, or no venting."""
@@ -37,6 +42,9 @@ class Tactic:
         smoke_within: Launches smoke if the target is in sight within this distance; 0 for never.
         focuses: Chooses its target.
         jams: Uses ECM and ECCM.
+        build: Build that it chooses.
+        closes_on: Build of a target to which it keeps no distance once it knows it; -1 for none.
+        avoids: Build of a target from which it keeps FAR once it knows it; -1 for none.
     """
 
     distance: float = 5.5
@@ -54,6 +62,9 @@ class Tactic:
     smoke_within: float = 0.0
     focuses: bool = True
     jams: bool = True
+    build: int = 0
+    closes_on: int = -1
+    avoids: int = -1
 
     def __str__(self) -> str:
         """Return the parameters that differ from the default."""
@@ -76,8 +87,11 @@ class Tactic:
 
 PLAIN = Tactic()
 
-WEAVER = Tactic(strafe=1.0, vent_above=0.4, leads=True)
-"""The lieutenant of rules by which moving protects: strafes in the zone and leads its shots."""
+STRAFER = Tactic(strafe=1.0, vent_above=0.4)
+"""Strafes in the zone."""
+
+MARGIN = 1.5
+"""Metres by which a lieutenant is nearer than the shortest range of its weapons."""
 
 OPENING = (
     PLAIN,
@@ -87,6 +101,13 @@ OPENING = (
     Tactic(wait_s=15.0),
 )
 """Tactics with which the search begins: lieutenant, strafer, kiter, brawler and waiter."""
+
+STYLES = (
+    STRAFER,
+    Tactic(distance=0.0, strafe=0.5, vent_above=0.4, hunts=True),
+    Tactic(distance=9.5, strafe=0.5, vent_above=0.4, hunts=True),
+)
+"""Tactics with which the search begins with every build: strafer, brawler and kiter."""
 
 CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
@@ -105,6 +126,9 @@ CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "smoke_within": (0.0, 0.0, 8.0, 14.0, 25.0),
         "focuses": (True, True, False),
         "jams": (True, True, False),
+        "build": (0, 1, 2),
+        "closes_on": (-1, -1, 0, 1, 2),
+        "avoids": (-1, -1, 0, 1, 2),
     }
 )
 """Values of every parameter; those that are more likely to help are there twice."""
@@ -125,6 +149,8 @@ LEFT_OUT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "smoke": {"smoke_within": 0.0},
         "target choice": {"focuses": False, "leads": False},
         "ECM and ECCM": {"jams": False},
+        "choice of builds": {"build": 0},
+        "recognition of builds": {"closes_on": -1, "avoids": -1},
     }
 )
 """Parameters without each mechanic."""
@@ -135,12 +161,33 @@ def parameters_of(config: MechConfig) -> list[str]:
     idle = {trigger for trigger in ("primary", "secondary", "tertiary") if not _weapons_on(config, trigger)}
     if not any(mech.ewar for mech in config.team):
         idle.add("jams")
+    if config.builds == 1:
+        idle |= {"build", "closes_on", "avoids"}
     return [name for name in CHOICES if name not in idle]
+
+
+def weavers(config: MechConfig) -> tuple[Tactic, ...]:
+    """Return the tactics of a lieutenant whose rules reward moving, one per build.
+
+    All of its weapons reach the target, and it leads straight shells.
+    """
+    found = []
+    for build in range(config.builds):
+        carried = {name for mech in config.team for name in config.loadout(mech.name, build)}
+        weapons = [weapon for weapon in config.weapons if weapon.name in carried and weapon.damage > 0.0]
+        leads = any(weapon.guidance is Guidance.STRAIGHT for weapon in weapons)
+        reach = min((weapon.range for weapon in weapons), default=math.inf)
+        distance = min(STRAFER.distance, reach - MARGIN)
+        found.append(replace(STRAFER, distance=distance, leads=leads, build=build))
+    return tuple(found)
 
 
 def opening_of(config: MechConfig) -> tuple[Tactic, ...]:
     """Return the tactics with which the search begins; the lieutenant's is among them."""
-    return OPENING if config.rules == STANDARD_RULES else (*OPENING, WEAVER)
+    if config.rules == STANDARD_RULES:
+        return OPENING
+    styles = (replace(each, build=build) for each in STYLES for build in range(config.builds))
+    return tuple(dict.fromkeys((*OPENING, *weavers(config), *styles)))
 
 
 def random_tactic(names: Sequence[str], rng: np.random.Generator) -> Tactic:
@@ -178,5 +225,5 @@ def _choose(name: str, rng: np.random.Generator) -> Any:  # noqa: ANN401  a para
 
 def _weapons_on(config: MechConfig, trigger: str) -> list[str]:
     """Return the weapons that a trigger fires in any class of the composition."""
-    names = [weapon for mech in config.team for weapon, fires in config.loadout(mech.name).items() if fires == trigger]
-    return list(dict.fromkeys(names))
+    carried = [item for mech in config.team for item in config.weapons_of(mech.name).items()]
+    return list(dict.fromkeys(weapon for weapon, triggers in carried if trigger in triggers))

@@ -52,6 +52,7 @@ def _entries(state: State, row: Mapping[str, NDArray[Any]]) -> Iterator[tuple[st
         yield name, row[name], getattr(state.books, name)
     for mech in state.mechs:
         i = mech.hull.index
+        yield f"built[{i}]", row["built"][i], i + mech.hull.build * len(state.mechs)
         for name in (*OF_ALL, *(OF_THE_LIVING if mech.alive else ())):
             yield f"{name}[{i}]", row[name][i], getattr(mech, name)
         yield from _shells(i, mech, row)
@@ -89,6 +90,9 @@ def look_differences(state: State, row: Mapping[str, NDArray[Any]]) -> list[str]
                 for name in ("quality", "jam", "eccm")
                 if abs(row[name][i] - getattr(state, name)[i]) > VALUE_TOLERANCE
             ]
+        known = {j for viewer, j in state.recognised if viewer == i}
+        if set(np.flatnonzero(row["recognised"][i]).tolist()) != known:
+            found.append(f"recognised[{i}]: batch {row['recognised'][i]}, oracle {known}")
         if row["contact"][i].tolist() != state.contacts[i]:
             found.append(f"contact[{i}]: batch {row['contact'][i].tolist()}, oracle {state.contacts[i]}")
     return found

@@ -192,6 +192,7 @@ def orders(actions: Actions, row: int) -> list[Order]:
     """Actions of one row, mech by mech."""
     count = actions["target"].shape[1]
     ewar = actions["ewar"][row].tolist() if "ewar" in actions else [0] * count
+    build = actions["build"][row].tolist() if "build" in actions else [0] * count
     comm = actions["comm"][row].tolist() if "comm" in actions else torch.zeros(count, COMM_SIZE).tolist()
     columns = (actions["move"][row].tolist(), actions["trigger"][row].tolist(), actions["target"][row].tolist())
-    return [Order(*each) for each in zip(*columns, ewar, comm, strict=True)]
+    return [Order(*each) for each in zip(*columns, ewar, build, comm, strict=True)]

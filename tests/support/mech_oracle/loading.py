@@ -5,13 +5,16 @@ from typing import Any
 
 import numpy as np
 from mech_oracle.state import CLEAR, SMOKE_FREE, Books, Cloud, Mech, Shell, State
-from mech_oracle.world import Hull, World
+from mech_oracle.world import Hull, World, with_build
 
 
 def load(world: World, arrays: Mapping[str, Any], row: int) -> State:
     """Read row `row` of a batch's arrays (numpy)."""
     table = {name: array[row].tolist() for name, array in arrays.items()}
-    mechs = [_load_mech(hull, table) for hull in world.hulls]
+    count = len(world.hulls)
+    builds = [row // count for row in table["built"]]
+    hulls = [with_build(hull, world.config, build) for hull, build in zip(world.hulls, builds, strict=True)]
+    mechs = [_load_mech(hull, table) for hull in hulls]
     books = Books(len(mechs))
     for name in (
         "dealt",
@@ -38,6 +41,7 @@ def load(world: World, arrays: Mapping[str, Any], row: int) -> State:
         sight=_load_sight(mechs, table["sight"]),
         contacts=table["contact"],
         quality=table["quality"],
+        recognised={(i, j) for i, row in enumerate(table["recognised"]) for j, known in enumerate(row) if known},
         **{name: table[name] for name in plain},
     )
 

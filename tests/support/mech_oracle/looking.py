@@ -41,6 +41,17 @@ def look(state: State) -> None:
         {enemy.hull.index for enemy in state.enemies(mech) if mech.alive and _seen(state, mech, enemy)}
         for mech in state.mechs
     ]
+    if state.world.config.builds > 1 and state.decision > 0:
+        for mech, seen in zip(state.mechs, state.seen, strict=True):
+            state.recognised |= {(mech.hull.index, j) for j in seen if _recognised(state, mech, state.mechs[j])}
+
+
+def _recognised(state: State, mech: Mech, enemy: Mech) -> bool:
+    if state.world.full_sight:
+        return True
+    reach = state.world.config.rules.recognition_range
+    near = state.edges.at_most(distance(mech.position, enemy.position), reach, "recognition")
+    return near and state.clear(mech.hull.index, enemy.hull.index)
 
 
 def _eyes(mech: Mech) -> Space:

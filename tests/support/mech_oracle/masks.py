@@ -14,7 +14,7 @@ def masks(state: State, mech: Mech) -> dict[str, np.ndarray]:
     """Mask of every head of the composition."""
     sizes = {head.name: head.size for head in action_heads(state.world.config)}
     mask = {name: np.zeros(size, dtype=bool) for name, size in sizes.items()}
-    for name in ("target", "ewar"):
+    for name in ("target", "ewar", "build"):
         if name in mask:
             mask[name][0] = True
     if mech.alive:
@@ -34,6 +34,8 @@ def _fill(state: State, mech: Mech, mask: dict[str, np.ndarray]) -> None:
         mask["target"][1 + slot] = hostile and state.mechs[other].alive
     if "ewar" in mask:
         mask["ewar"][1:] = awake and mech.hull.type.ewar
+    if "build" in mask:
+        mask["build"][:] |= state.decision == 0
     if "comm" in mask:
         mask["comm"][:] = any(o.alive and o.hull.pack == mech.hull.pack and o is not mech for o in state.mechs)
 

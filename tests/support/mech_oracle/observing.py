@@ -85,7 +85,7 @@ def condition(state: State, mech: Mech) -> list[float]:
 
 
 def _longest_wait(state: State, mech: Mech, timer: str) -> int:
-    loadout = state.world.config.loadout(mech.hull.type.name)
+    loadout = state.world.config.loadout(mech.hull.type.name, mech.hull.build)
     carried = [weapon for weapon in (*state.world.weapons, SMOKE) if weapon.name in loadout]
     return max([weapon.cooldown_ticks for weapon in carried if weapon.timer == timer], default=1)
 
@@ -164,7 +164,17 @@ def contact_blocks(state: State, mech: Mech) -> dict[str, list]:
     return {
         "contacts": [contact_values(state, mech, other) for other in slots],
         "contact_mask": [other != NOBODY for other in slots],
+        "build": shown_build(state, mech, mech),
+        "contact_builds": [shown_build(state, mech, None if o == NOBODY else state.mechs[o]) for o in slots],
     }
+
+
+def shown_build(state: State, mech: Mech, other: Mech | None) -> list[bool]:
+    """The build of a mech, as far as another one knows it."""
+    known = other is not None and state.decision > 0
+    if known and other.hull.side != mech.hull.side:
+        known = (mech.hull.index, other.hull.index) in state.recognised
+    return [known and other.hull.build == build for build in range(state.world.config.builds)]
 
 
 def pack_blocks(state: State, mech: Mech) -> dict[str, list]:
@@ -174,5 +184,6 @@ def pack_blocks(state: State, mech: Mech) -> dict[str, list]:
     return {
         "pack": [mate_values(state, mech, mate) for mate in living],
         "pack_mask": [mate is not None for mate in living],
+        "pack_builds": [shown_build(state, mech, mate) for mate in living],
         "comms": [mate.comm if mate is not None else [0.0] * COMM_SIZE for mate in living],
     }

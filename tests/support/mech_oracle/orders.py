@@ -7,6 +7,7 @@ import numpy as np
 from mech_oracle import chance
 from mech_oracle.space import length
 from mech_oracle.state import NOBODY, Books, Cloud, Mech, State, single
+from mech_oracle.world import with_build
 
 from arena.environments.mech.config.constants import (
     SMOKE_DECISIONS,
@@ -29,6 +30,7 @@ class Order:
     trigger: list[bool]
     target: int
     ewar: int
+    build: int
     comm: list[float]
 
     @property
@@ -42,6 +44,8 @@ def admit(state: State, orders: list[Order]) -> None:
     state.books = Books(len(state.mechs))
     for mech, order in zip(state.mechs, orders, strict=True):
         mech.acted = mech.alive
+        if state.world.config.builds > 1 and state.decision == 0 and mech.alive:
+            _equip(state, mech, order.build)
         forward, strafe, vertical, yaw_rate = (_clean(value) for value in order.move)
         shrink = max(length((forward, strafe)), 1.0)
         mech.throttle = (forward / shrink, strafe / shrink)
@@ -53,6 +57,13 @@ def admit(state: State, orders: list[Order]) -> None:
         mech.focus = _focus(state, mech, order.target)
         mech.ewar = order.ewar if mech.alive and mech.hull.type.ewar and 0 <= order.ewar <= 2 else 0
         mech.comm = [_clean(value) if mech.alive else 0.0 for value in order.comm]
+
+
+def _equip(state: State, mech: Mech, option: int) -> None:
+    config = state.world.config
+    mech.hull = with_build(mech.hull, config, option if 0 <= option < config.builds else 0)
+    mech.hp, mech.leg_hp = mech.hull.type.hp, mech.hull.type.leg_hp
+    state.happened[f"build {mech.hull.build}"] += 1
 
 
 def _clean(value: float) -> float:

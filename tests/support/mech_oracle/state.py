@@ -147,6 +147,8 @@ class State:
     jam: list[float] = field(default_factory=list)
     eccm: list[float] = field(default_factory=list)
     seen: list[set[int]] = field(default_factory=list)
+    recognised: set[tuple[int, int]] = field(default_factory=set)
+    """Viewers and enemies whose builds they know."""
     edges: Edges = field(default_factory=Edges)
     happened: Counter[str] = field(default_factory=Counter)
     """How often things happened that the rules speak of."""

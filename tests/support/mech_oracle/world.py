@@ -1,7 +1,7 @@
 """What stays the same in all matches of a composition: its mechs and its maps."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ Space = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Hull:
-    """Class and place of one of the N mechs."""
+    """Class, build and place of one of the N mechs."""
 
     index: int
     side: int
@@ -29,6 +29,7 @@ class Hull:
     type: MechClass
     triggers: dict[int, int] = field(hash=False)
     """Weapon that it carries (index of WEAPONS) -> trigger that fires it."""
+    build: int = 0
 
     @property
     def kind(self) -> int:
@@ -37,15 +38,19 @@ class Hull:
 
 
 def describe_hulls(config: MechConfig, streams: list[int] | None) -> list[Hull]:
-    team, size = config.team, len(config.team)
-    hulls = []
+    size, hulls = len(config.team), []
     for index in range(2 * size):
         side, rank = divmod(index, size)
-        loadout = config.loadout(team[rank].name)
-        triggers = {w: TRIGGERS.index(loadout[each.name]) for w, each in enumerate(WEAPONS) if each.name in loadout}
         pack = config.pack_of[rank] + side * len(config.packs)
-        hulls.append(Hull(index, side, rank, pack, streams[index] if streams else index, team[rank], triggers))
+        plain = Hull(index, side, rank, pack, streams[index] if streams else index, config.team[rank], {})
+        hulls.append(with_build(plain, config, 0))
     return hulls
+
+
+def with_build(hull: Hull, config: MechConfig, build: int) -> Hull:
+    loadout = config.loadout(hull.type.name, build)
+    triggers = {w: TRIGGERS.index(loadout[each.name]) for w, each in enumerate(WEAPONS) if each.name in loadout}
+    return replace(hull, type=config.with_build(config.team[hull.rank], build), triggers=triggers, build=build)
 
 
 class World:

@@ -16,9 +16,11 @@ from arena.environments.mech.config.constants import (
     ZONE_RADIUS,
     ZONE_RADIUS_RANGE,
 )
-from arena.environments.mech.config.rules import STANDARD_RULES, MechRules
+from arena.environments.mech.config.rules import STANDARD_RULES, Build, MechRules
 from arena.environments.mech.config.weapons import (
     AUTOCANNON,
+    FLAMER,
+    GAUSS,
     LASER,
     LOADOUTS,
     MISSILE,
@@ -125,15 +127,21 @@ class MechConfig:
 
     def _require_rules(self) -> None:
         rules = self.rules
-        for field in ("hp_factor", "zone_goal_share", "speed_spread", "heat_spread"):
+        for field in ("hp_factor", "zone_goal_share", "recognition_range", "speed_spread", "heat_spread"):
             value, may_be_zero = getattr(rules, field), field.endswith("spread")
             if not (0.0 < value < math.inf or (may_be_zero and value == 0.0)):
                 rule = "a number of at least 0" if may_be_zero else "a positive number"
                 raise CompositionError(f"{self.name}: rules.{field} {value}: give {rule}")
         for weapon in rules.weapons:
             self._require_weapon(weapon)
-        for mech, loadout in rules.loadouts:
-            self._require_loadout(mech, loadout)
+        for mech, builds in rules.builds:
+            if mech not in CLASSES:
+                raise CompositionError(f"{self.name}: rules.builds of {mech!r}: choose of {', '.join(CLASSES)}")
+            for build in builds:
+                self._require_build(mech, build)
+        counts = {mech.name: len(self.builds_of(mech.name)) for mech in self.team}
+        if len(set(counts.values())) != 1 or not min(counts.values()):
+            raise CompositionError(f"{self.name}: rules.builds {counts}: give every class of the team equally many")
 
     def _require_weapon(self, weapon: Weapon) -> None:
         where = f"{self.name}: rules.weapons {weapon.name!r}"
@@ -150,11 +158,12 @@ class MechConfig:
         if replace(standard, **unchanged) != weapon:
             raise CompositionError(f"{where}: only {', '.join(_WEAPON_NUMBERS)} can differ from the standard weapon")
 
-    def _require_loadout(self, mech: str, loadout: tuple[tuple[str, str], ...]) -> None:
-        where = f"{self.name}: rules.loadouts of {mech!r}"
-        if mech not in CLASSES:
-            raise CompositionError(f"{where}: choose of {', '.join(CLASSES)}")
-        for weapon, trigger in loadout:
+    def _require_build(self, mech: str, build: Build) -> None:
+        where = f"{self.name}: rules.builds of {mech!r}: {build.name!r}"
+        for field in ("hp_factor", "speed_factor"):
+            if not 0.0 < getattr(build, field) < math.inf:
+                raise CompositionError(f"{where}: {field} {getattr(build, field)}: give a positive number")
+        for weapon, trigger in build.weapons:
             if weapon not in _WEAPON_NAMES:
                 raise CompositionError(f"{where}: weapon {weapon!r}: give one of {', '.join(_WEAPON_NAMES)}")
             if trigger not in WEAPON_TRIGGERS:
@@ -191,10 +200,39 @@ class MechConfig:
         replaced = {weapon.name: weapon for weapon in self.rules.weapons}
         return tuple(replaced.get(weapon.name, weapon) for weapon in WEAPONS)
 
-    def loadout(self, mech: str) -> Mapping[str, str]:
-        """Return the weapons of a class, and smoke, with their triggers."""
-        own = dict(self.rules.loadouts).get(mech)
-        return LOADOUTS[mech] if own is None else {**dict(own), SMOKE.name: "special"}
+    @property
+    def builds(self) -> int:
+        """Number of builds that every mech can choose from."""
+        return max(len(self.builds_of(mech.name)) for mech in self.team)
+
+    def builds_of(self, mech: str) -> tuple[Build, ...]:
+        """Return the builds of a class."""
+        standard = tuple((name, trigger) for name, trigger in LOADOUTS[mech].items() if name != SMOKE.name)
+        return dict(self.rules.builds).get(mech, (Build("standard", standard),))
+
+    def loadout(self, mech: str, build: int) -> Mapping[str, str]:
+        """Return the weapons of a build of a class, and smoke, with their triggers."""
+        builds = self.builds_of(mech)
+        # Tables of scripted players have all classes; those outside the team may have fewer builds.
+        return {**dict(builds[min(build, len(builds) - 1)].weapons), SMOKE.name: "special"}
+
+    def weapons_of(self, mech: str) -> dict[str, set[str]]:
+        """Return the weapons of all builds of a class, and smoke, with their triggers."""
+        found: dict[str, set[str]] = {}
+        for build in range(self.builds):
+            for name, trigger in self.loadout(mech, build).items():
+                found.setdefault(name, set()).add(trigger)
+        return found
+
+    def with_build(self, mech: MechClass, build: int) -> MechClass:
+        """Return a class of the team with one of its builds."""
+        own = self.builds_of(mech.name)[build]
+        return replace(
+            mech,
+            hp=own.hp_factor * mech.hp,
+            leg_hp=own.hp_factor * mech.leg_hp,
+            max_speed=own.speed_factor * mech.max_speed,
+        )
 
     @property
     def pack_of(self) -> tuple[int, ...]:
@@ -225,23 +263,31 @@ class MechConfig:
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
 
+BUILDS = (
+    Build("brawler", (("laser", "primary"), ("flamer", "tertiary")), speed_factor=0.85),
+    Build("skirmisher", (("laser", "primary"), ("autocannon", "tertiary")), hp_factor=1.05, speed_factor=1.25),
+    Build("sniper", (("missile", "secondary"), ("gauss", "tertiary")), hp_factor=0.95),
+)
+"""Builds of the medium of `mech-duel-2`."""
+
 LONG_DUEL = MechRules(
     hp_factor=3.5,
     weapons=(
         replace(LASER, damage=15.0, cooldown_s=0.7),
-        replace(MISSILE, damage=60.0, splash_radius=5.0, splash_scale=0.8),
-        replace(AUTOCANNON, damage=5.5, shake=3.0),
+        replace(FLAMER, damage=5.0, heat=6.0, target_heat=2.0, cooldown_s=0.2),
+        replace(MISSILE, damage=50.0, splash_radius=5.0, splash_scale=0.8),
+        replace(GAUSS, damage=52.0, shake=30.0, cooldown_s=3.0),
+        replace(AUTOCANNON, damage=6.0, shake=3.0),
     ),
-    loadouts=(("medium", (("laser", "primary"), ("missile", "secondary"), ("autocannon", "tertiary"))),),
-    zone_goal_share=0.2,
+    builds=(("medium", BUILDS),),
+    zone_goal_share=0.18,
     zone_breaks_ties=True,
     speed_spread=0.025,
     heat_spread=0.1,
 )
-"""Rules of `mech-duel-2`: long enough for heat, distance and the zone to matter; moving and hot shooters aim worse.
+"""Rules of `mech-duel-2`: a choice between builds, and matches in which heat, distance and the zone matter.
 
-No weapon is best at all distances: the laser has short range, shells of the autocannon are slow to hit a strafing
-target, and a missile that hits nearby hurts its shooter too.
+Moving and hot shooters aim worse, and a missile that hits nearby hurts its shooter too.
 """
 
 PRESETS = {

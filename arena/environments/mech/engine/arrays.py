@@ -113,7 +113,7 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
     """Constant rows of the N mechs, home first."""
     team = config.team * SIDES
     size, packs, kinds = len(config.team), len(config.packs), list(CLASSES)
-    columns = {
+    columns: dict[str, list[Any]] = {
         "side": [index // size for index in range(len(team))],
         "slot_in_team": [index % size for index in range(len(team))],
         "pack": [pack + packs * side for side in range(SIDES) for pack in config.pack_of],
@@ -123,10 +123,19 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
         "slots": [mech.suite.slots for mech in team],
         "range_factor": [mech.suite.range_factor for mech in team],
         "fidelity": [mech.suite.fidelity for mech in team],
-        "longest_wait": [_longest_waits(config, mech.name) for mech in team],
-        "trigger": [_weapon_triggers(config.loadout(mech.name)) for mech in team],
-        "carried": [_carried_weapons(config.loadout(mech.name)) for mech in team],
     }
+    # Rows of all mechs with their first build, then with their second one, and so on.
+    for build in range(config.builds):
+        for mech in team:
+            loadout, built = config.loadout(mech.name, build), config.with_build(mech, build)
+            rows = {
+                "longest_wait": _longest_waits(config, loadout),
+                "trigger": _weapon_triggers(loadout),
+                "carried": _carried_weapons(loadout),
+                **{name: getattr(built, name) for name in ("hp", "leg_hp", "max_speed")},
+            }
+            for name, row in rows.items():
+                columns.setdefault(name, []).append(row)
     types = array_types(Hulls)
     for name in types.keys() - columns.keys():
         columns[name] = [getattr(mech, name) for mech in team]
@@ -171,7 +180,10 @@ def describe_field(config: MechConfig, spec: EnvironmentSpec, weights: RewardWei
     heads = {head.name for head in spec.heads}
     columns = {
         name: spec.layout[name].start if name in spec.layout else -1
-        for name in ("contacts", "contact_mask", "pack", "pack_mask", "comms", "local_map")
+        for name in (
+            *("contacts", "contact_mask", "pack", "pack_mask", "comms", "local_map"),
+            *("build", "contact_builds", "pack_builds"),
+        )
     }
     return Struct(
         Field,
@@ -184,6 +196,8 @@ def describe_field(config: MechConfig, spec: EnvironmentSpec, weights: RewardWei
         full_sight=config.observation_mode is ObservationMode.FULL,
         has_ewar="ewar" in heads,
         has_comms="comm" in heads,
+        builds=config.builds,
+        recognition_range=config.rules.recognition_range,
         gamma=weights.gamma,
         zone_breaks_ties=config.rules.zone_breaks_ties,
         speed_spread=config.rules.speed_spread,
@@ -213,7 +227,7 @@ def allocate_report(num_envs: int, agents: int, device: torch.device) -> Struct:
 def allocate_view(spec: EnvironmentSpec, num_envs: int, device: torch.device) -> dict[str, Tensor]:
     """Allocate a `View` of all mechs; heads that the composition lacks get one column."""
     sizes = {head.name: head.size for head in spec.heads}
-    axes = {name: (sizes.get(name, 1),) for name in ("move", "trigger", "target", "ewar", "comm")}
+    axes = {name: (sizes.get(name, 1),) for name in ("move", "trigger", "target", "ewar", "build", "comm")}
     axes["values"] = (spec.observation_size,)
     shape = (num_envs, spec.num_agents)
     return {
@@ -249,7 +263,6 @@ def _carried_weapons(loadout: Mapping[str, str]) -> list[int]:
     return carried + [-1] * (1 + len(WEAPONS) - len(carried))
 
 
-def _longest_waits(config: MechConfig, mech: str) -> list[int]:
-    loadout = config.loadout(mech)
+def _longest_waits(config: MechConfig, loadout: Mapping[str, str]) -> list[int]:
     carried = [weapon for weapon in (*config.weapons, SMOKE) if weapon.name in loadout]
     return [max([weapon.cooldown_ticks for weapon in carried if weapon.timer == timer], default=1) for timer in TIMERS]

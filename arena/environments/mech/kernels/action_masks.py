@@ -55,9 +55,10 @@ def write_trigger_mask(
         view.trigger[env, mech, k] = powered and k == VENT
     if powered:
         slot = wp.int32(0)
-        weapon = wp.int32(hulls.carried[mech, 0])
+        built = state.built[env, mech]
+        weapon = wp.int32(hulls.carried[built, 0])
         while weapon >= 0:
-            k = hulls.trigger[mech, weapon]
+            k = hulls.trigger[built, weapon]
             if (
                 k >= 0
                 and state.timers[env, mech, arms.timer[weapon]] <= TICKS_PER_DECISION
@@ -65,7 +66,7 @@ def write_trigger_mask(
             ):
                 view.trigger[env, mech, k] = True
             slot += 1
-            weapon = hulls.carried[mech, slot]
+            weapon = hulls.carried[built, slot]
         now = not shut_down(state, hulls, env, mech) and state.fallen_ticks[env, mech] == 0
         view.trigger[env, mech, SPECIAL] = now and state.timers[env, mech, SMOKE_TIMER] == 0
 
@@ -103,6 +104,10 @@ def write_masks(
     if field.has_ewar:
         for option in range(wp.static(len(EWAR_OPTIONS))):
             view.ewar[env, mech, option] = option == 0 or (powered and hulls.ewar[mech])
+    if field.builds > 1:
+        chooses = state.decision[env] == 0 and alive(state, env, mech)
+        for option in range(field.builds):
+            view.build[env, mech, option] = option == 0 or chooses
     if field.has_comms:
         talks = can_be_heard(state, hulls, field, env, mech)
         for k in range(COMM_SIZE):

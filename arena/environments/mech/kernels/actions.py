@@ -102,6 +102,18 @@ def read_ewar(hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
 
 
 @device_function
+def read_build(state: State, hulls: Hulls, field: Field, commands: Commands, env: int, mech: int) -> None:
+    """Give the mech its build, at full strength."""
+    option = commands.build[env, mech]
+    if option < wp.int64(0) or option >= wp.int64(field.builds):
+        option = wp.int64(0)
+    built = int(option) * state.hp.shape[1] + mech
+    state.built[env, mech] = built
+    state.hp[env, mech] = hulls.hp[built]
+    state.leg_hp[env, mech] = hulls.leg_hp[built]
+
+
+@device_function
 def may_fire(state: State, hulls: Hulls, env: int, mech: int) -> bool:
     """Whether a mech's triggers count in this decision."""
     probability = state.fire_probability[env, hulls.side[mech]]
@@ -130,6 +142,8 @@ def read_actions(state: State, hulls: Hulls, field: Field, commands: Commands, e
     state.focus[env, mech] = -1
     state.ewar[env, mech] = 0
     if acted:
+        if field.builds > 1 and state.decision[env] == 0:
+            read_build(state, hulls, field, commands, env, mech)
         state.fire_allowed[env, mech] = may_fire(state, hulls, env, mech)
         state.focus[env, mech] = read_focus(state, hulls, commands, env, mech)
         state.ewar[env, mech] = read_ewar(hulls, commands, env, mech)

@@ -119,7 +119,7 @@ def steer(state: State, hulls: Hulls, env: int, mech: int, legged: bool, ground:
     """Turn, and return the planar velocity of walking."""
     heading = wp.normalize(rotate(state.heading[env, mech], state.turn[env, mech]))
     state.heading[env, mech] = heading
-    speed = wp.float32(hulls.max_speed[mech] * DRAG)
+    speed = wp.float32(hulls.max_speed[state.built[env, mech]] * DRAG)
     if legged:
         speed *= LEGGED_SPEED
     if ground == WATER:

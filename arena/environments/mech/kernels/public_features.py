@@ -30,7 +30,7 @@ def write_public_features(state: State, hulls: Hulls, terrain: Terrain, env: int
     """Write the public features of a mech, and its loudness."""
     features = Contact()
     if alive(state, env, mech):
-        features[HP] = share(state.hp[env, mech], hulls.hp[mech])
+        features[HP] = share(state.hp[env, mech], hulls.hp[state.built[env, mech]])
         features[HEAT] = heat_share(state, hulls, env, mech)
         features[STANDING] = share(state.stability[env, mech], STABILITY)
         features[FALLEN] = flag(state.fallen_ticks[env, mech] > 0)

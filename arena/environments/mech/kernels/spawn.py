@@ -88,6 +88,9 @@ def place_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: 
 @device_function
 def reset_mech(state: State, hulls: Hulls, env: int, mech: int) -> None:
     """Restore a mech to full strength; mechs that do not take part are destroyed without a wreck."""
+    state.built[env, mech] = mech
+    for other in range(state.hp.shape[1]):
+        state.recognised[env, mech, other] = False
     state.hp[env, mech] = wp.where(hulls.slot_in_team[mech] < state.mechs[env], hulls.hp[mech], 0.0)
     state.leg_hp[env, mech] = hulls.leg_hp[mech]
     state.heat[env, mech] = 0.0

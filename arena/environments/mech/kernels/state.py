@@ -19,7 +19,10 @@ COVER_CELLS = 2
 
 @wp.struct
 class Hulls:
-    """Constants of each of the N mechs, by class and index, (N,)."""
+    """Constants of each of the N mechs, by class and index, (N,), and of their B builds, (B N,).
+
+    Row `build * N + mech` of the latter is that mech with that build; see `State.built`.
+    """
 
     side: wp.array[wp.int32]
     """0 home, 1 away."""
@@ -37,6 +40,7 @@ class Hulls:
     height: wp.array[wp.float32]
     hit_radius: wp.array[wp.float32]
     max_speed: wp.array[wp.float32]
+    """(B N,), as for hit points."""
     max_yaw_rate: wp.array[wp.float32]
     jet_acceleration: wp.array[wp.float32]
     hp: wp.array[wp.float32]
@@ -52,11 +56,11 @@ class Hulls:
     range_factor: wp.array[wp.float32]
     fidelity: wp.array[wp.float32]
     longest_wait: wp.array2d[wp.int32]
-    """(N, 4) most ticks that each of its timers can hold, at least 1."""
+    """(B N, 4) most ticks that each of its timers can hold, at least 1."""
     trigger: wp.array2d[wp.int32]
-    """(N, W) which trigger fires the weapon; -1 if the mech does not carry it."""
+    """(B N, W) which trigger fires the weapon; -1 if the mech does not carry it."""
     carried: wp.array2d[wp.int32]
-    """(N, W + 1) the weapons that the mech carries, in their order, then -1."""
+    """(B N, W + 1) the weapons that the mech carries, in their order, then -1."""
 
 
 @wp.struct
@@ -125,6 +129,13 @@ class Field:
     column_pack_mask: wp.int32
     column_comms: wp.int32
     column_local_map: wp.int32
+    column_build: wp.int32
+    column_contact_builds: wp.int32
+    column_pack_builds: wp.int32
+    builds: wp.int32
+    """B, number of builds of each mech."""
+    recognition_range: wp.float32
+    """Largest distance in metres at which a clear sight shows the build of an enemy."""
     zone_breaks_ties: wp.bool
     """Whether zone seconds decide a match in which both sides fall at once."""
     speed_spread: wp.float32
@@ -178,6 +189,10 @@ class State:
     """Position without collisions."""
     velocity: wp.array2d[wp.vec3]
     heading: wp.array2d[wp.vec2]
+    built: wp.array2d[wp.int32]
+    """Row of the mech with its build in `Hulls`."""
+    recognised: wp.array3d[wp.bool]
+    """(E, viewer, N) whether the viewer knows the build of that enemy; only written if there are several."""
     hp: wp.array2d[wp.float32]
     leg_hp: wp.array2d[wp.float32]
     heat: wp.array2d[wp.float32]
@@ -292,6 +307,7 @@ class Commands:
     trigger: wp.array3d[wp.bool]
     target: wp.array2d[wp.int64]
     ewar: wp.array2d[wp.int64]
+    build: wp.array2d[wp.int64]
     comm: wp.array3d[wp.float32]
 
 
@@ -318,5 +334,6 @@ class View:
     trigger: wp.array3d[wp.bool]
     target: wp.array3d[wp.bool]
     ewar: wp.array3d[wp.bool]
+    build: wp.array3d[wp.bool]
     comm: wp.array3d[wp.bool]
     active: wp.array2d[wp.bool]

@@ -16,7 +16,7 @@ from arena.environments.mech.config.constants import (
 )
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.combat.targeting import painted_by_pack
-from arena.environments.mech.kernels.geometry import alive, eyes
+from arena.environments.mech.kernels.geometry import alive, clear_sight, eyes
 from arena.environments.mech.kernels.public_features import write_public_features
 from arena.environments.mech.kernels.raymarch import is_blocked
 from arena.environments.mech.kernels.state import CLEAR, SMOKE_FREE, Field, Hulls, State, Terrain
@@ -134,6 +134,15 @@ def detects(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool
 
 
 @device_function
+def recognises(state: State, field: Field, env: int, mech: int, other: int) -> bool:
+    """Whether the mech can tell the build of an enemy that it sees; builds are chosen in the first decision."""
+    if state.decision[env] == 0:
+        return False
+    near = apart_squared(state, env, mech, other) <= field.recognition_range * field.recognition_range
+    return field.full_sight or (near and clear_sight(state, env, mech, other))
+
+
+@device_function
 def update_sensors(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> None:
     """Compute a mech's sensor quality and the enemies that it sees; destroyed mechs see none."""
     enemy_side = 1 - hulls.side[mech]
@@ -150,4 +159,6 @@ def update_sensors(state: State, hulls: Hulls, field: Field, env: int, mech: int
         state.seen[env, mech, other] = (
             listens and alive(state, env, other) and (field.full_sight or detects(state, hulls, env, mech, other))
         )
+        if field.builds > 1 and state.seen[env, mech, other] and recognises(state, field, env, mech, other):
+            state.recognised[env, mech, other] = True
         other += 1

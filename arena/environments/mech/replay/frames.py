@@ -14,6 +14,7 @@ from arena.replay.mech.frames import Flag, Frames
 ARRAYS = (
     "position",
     "heading",
+    "built",
     "hp",
     "leg_hp",
     "heat",
@@ -51,15 +52,22 @@ class Setting:
 
     Attributes:
         team: Class of every mech of both sides.
+        built: The same with the first build, then with the second one, and so on.
         battlefield: The map and the zone.
     """
 
     team: tuple[MechClass, ...]
+    built: tuple[MechClass, ...]
     battlefield: Battlefield
 
     def of_mechs(self, name: str) -> FloatArray:
         """A number of every mech's class (N,)."""
         return np.array([getattr(mech, name) for mech in self.team], dtype=np.float64)
+
+    def of_builds(self, name: str, footage: Footage) -> FloatArray:
+        """A number of every mech's class with its build (F, N)."""
+        numbers = np.array([getattr(mech, name) for mech in self.built], dtype=np.float64)
+        return numbers[footage["built"].astype(np.int64)]
 
 
 def read_frames(footage: Footage, setting: Setting) -> Frames:
@@ -71,9 +79,9 @@ def read_frames(footage: Footage, setting: Setting) -> Frames:
         y=to_whole(100.0 * position[..., 1]),
         z=to_whole(100.0 * position[..., 2]),
         heading=to_whole(angle) % 360,
-        hp=_percent_left(footage["hp"], setting.of_mechs("hp")),
+        hp=_percent_left(footage["hp"], setting.of_builds("hp", footage)),
         heat=to_whole(100.0 * footage["heat"] / setting.of_mechs("heat_capacity")),
-        leg=_percent_left(footage["leg_hp"], setting.of_mechs("leg_hp")),
+        leg=_percent_left(footage["leg_hp"], setting.of_builds("leg_hp", footage)),
         stability=to_whole(100.0 * footage["stability"] / STABILITY),
         flags=_read_flags(footage, setting, position),
         home_zone=to_whole(100.0 * footage["zone_s"][:, 0]),

@@ -98,7 +98,9 @@ def _read_ground(config: MechConfig, number: int) -> Ground:
 
 
 def _develop(footage: Footage, header: Header, config: MechConfig, battlefield: Battlefield) -> MechRecording:
-    setting = Setting(config.team * SIDES, battlefield)
+    team = config.team * SIDES
+    built = tuple(config.with_build(mech, build) for build in range(config.builds) for mech in team)
+    setting = Setting(team, built, battlefield)
     return MechRecording(
         kind="mech",
         header=header,

@@ -1,6 +1,7 @@
 """The batch against a scalar oracle that was written from the rule book."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,10 +10,16 @@ from mech_oracle.world import World
 from mech_play import RandomOrders, brawl
 
 from arena.environments.mech.config.rewards import RewardWeights
-from arena.environments.mech.config.scenario import PRESETS, MechConfig, ObservationMode, Terrain
+from arena.environments.mech.config.rules import Build
+from arena.environments.mech.config.scenario import BUILDS, LONG_DUEL, PRESETS, MechConfig, ObservationMode, Terrain
 from arena.environments.mech.env import MechEnvironment
 from arena.environments.mech.maps.pool import build_pool
 
+SCOUTS = (
+    Build("spy", (("painter", "primary"),)),
+    Build("raider", (("laser", "secondary"),), hp_factor=0.8, speed_factor=1.1),
+    Build("guard", (("painter", "primary"), ("gauss", "tertiary")), hp_factor=1.3),
+)
 COMPOSITIONS = {
     **PRESETS,
     "uneven": MechConfig("uneven", (("scout", "heavy"), ("light",), ("heavy", "medium")), map_side=60, limit_s=30.0),
@@ -24,6 +31,13 @@ COMPOSITIONS = {
         terrain=Terrain.OPEN,
         observation_mode=ObservationMode.FULL,
     ),
+    "builds": MechConfig(
+        "builds",
+        (("medium", "scout"), ("medium",)),
+        map_side=60,
+        limit_s=12.0,
+        rules=replace(LONG_DUEL, builds=(("medium", BUILDS), ("scout", SCOUTS))),
+    ),
 }
 SCALE = {
     "mech-duel": (3, 200),
@@ -32,6 +46,7 @@ SCALE = {
     "mech-company": (1, 200),
     "uneven": (3, 50),
     "open-full": (3, 50),
+    "builds": (3, 60),
 }
 """Matches and decisions of each composition."""
 
@@ -97,6 +112,7 @@ def test_oracle_fights_cover_all_rules(tallies: dict[str, Tally]):
         *("downed missiles", "airborne", "ceiling", "friendly fire", "splash", "shot beside"),
         *("lock by sight alone", "focus", "gun's focus", "rear hit", "leg hit"),
         *("laser hits", "flamer hits", "painter hits", "missile hits", "gauss hits", "autocannon hits"),
+        *("build 0", "build 1", "build 2"),
         *("bump", "bump into a wreck", "wall", "cloud takes an old one's place", "legged"),
     )
     assert {what: seen[what] for what in rare if not seen[what]} == {}

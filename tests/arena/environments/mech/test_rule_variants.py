@@ -13,7 +13,7 @@ from arena.environments import declare
 from arena.environments.base import StepResult
 from arena.environments.mech.config.constants import MOVES, REASONS
 from arena.environments.mech.config.rewards import RewardWeights
-from arena.environments.mech.config.rules import MechRules
+from arena.environments.mech.config.rules import Build, MechRules
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
 from arena.environments.mech.config.weapons import AUTOCANNON, GAUSS, LASER, MISSILE, TRIGGERS, WEAPONS
 from arena.environments.mech.env import MechEnvironment
@@ -117,7 +117,7 @@ def test_hit_points_and_damage_follow_the_rules() -> None:
 
 def test_mechs_carry_and_fire_the_weapons_of_the_rules() -> None:
     slow = replace(GAUSS, cooldown_s=5.0, heat=30.0)
-    env = duel(MechRules(weapons=(slow,), loadouts=(("medium", (("gauss", "secondary"),)),)), rows=1)
+    env = duel(MechRules(weapons=(slow,), builds=(("medium", (Build("sniper", (("gauss", "secondary"),)),)),)), rows=1)
 
     for trigger in ("primary", "tertiary"):
         fire(env, trigger, 0)
@@ -142,9 +142,6 @@ def test_rules_are_part_of_the_signature() -> None:
         (MechRules(weapons=(replace(LASER, damage=-3.0),)), ("'laser'", "damage", -3.0)),
         (MechRules(weapons=(replace(LASER, cooldown_s=0.0),)), ("'laser'", "cooldown_s", 0.0)),
         (MechRules(weapons=(replace(MISSILE, speed=3.0),)), ("'missile'", "cooldown_s", "splash_scale")),
-        (MechRules(loadouts=(("tank", ()),)), ("'tank'", "medium")),
-        (MechRules(loadouts=(("medium", (("lazer", "primary"),)),)), ("'medium'", "'lazer'", "laser")),
-        (MechRules(loadouts=(("medium", (("laser", "special"),)),)), ("'medium'", "'special'", "tertiary")),
         (MechRules(zone_goal_share=0.0), ("rules.zone_goal_share", 0.0)),
         (MechRules(speed_spread=-0.1), ("rules.speed_spread", -0.1)),
         (MechRules(heat_spread=math.nan), ("rules.heat_spread", "nan")),

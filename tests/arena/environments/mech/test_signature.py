@@ -14,7 +14,7 @@ from arena.environments.mech.observation_spec import declare_preset
     ("name", "expected"),
     [
         ("mech-duel", "bac99271b070d516"),
-        ("mech-duel-2", "b39277ae5f1385a2"),
+        ("mech-duel-2", "204d9605ffbe2271"),
         ("mech-pack", "d44101dae4594315"),
         ("mech-company", "1769a673c2a34eef"),
     ],

@@ -292,16 +292,19 @@ def test_half_lieutenant_fires_every_other_time():
     assert [(orders.forward, orders.yaw_rate) for orders in half] == [(o.forward, o.yaw_rate) for o in whole]
 
 
-def test_under_rules_that_reward_moving_it_strafes_leads_and_chooses_no_focus():
-    config = PRESETS["mech-duel-2"]
-    env = make_mech("mech-duel-2", num_envs=4, device="cpu", seed=3)
-    policy, rng = make_player(config, "lieutenant"), torch.Generator().manual_seed(1)
-    seen = env.reset().side(slice(0, 1))
-    state = policy.initial_state(4)
-    for decision in range(3):
-        actions, state = policy.act(seen, state, torch.full((4,), decision == 0), rng)
+def test_under_rules_that_reward_moving_it_strafes_with_a_random_build():
+    env = make_mech("mech-duel-2", num_envs=64, device="cpu", seed=3)
+    policy, rng = make_player(env.config, "lieutenant"), torch.Generator().manual_seed(1)
+    seen, start, chosen = env.reset().side(slice(0, 1)), torch.ones(64, dtype=torch.bool), []
+    state = policy.initial_state(64)
+    for _ in range(3):
+        actions, state = policy.act(seen, state, start, rng)
         assert (actions["move"][:, MOVES.index("strafe")].abs() > 0.5).all()
-        assert not actions["target"].any()
+        chosen.append(actions["build"])
+        start = torch.zeros_like(start)
+    assert chosen[0].unique().tolist() == [0, 1, 2]
+    assert torch.equal(chosen[0], chosen[2])
+    assert torch.equal(actions["target"] > 0, chosen[0] != 1), "it leads shells of the autocannon, without a focus"
 
 
 def test_turret_stands_turns_and_fires():

@@ -111,7 +111,8 @@ def launch_shell(
 def fire_weapons(state: State, hulls: Hulls, arms: Arms, field: Field, tick: int, env: int, mech: int) -> None:
     """Fire all weapons that have a target or fire ahead, and start their cooldowns."""
     k = wp.int32(0)
-    weapon = wp.int32(hulls.carried[mech, 0])
+    built = state.built[env, mech]
+    weapon = wp.int32(hulls.carried[built, 0])
     while weapon >= 0:
         target = state.shot[env, mech, weapon]
         if target != HOLD:
@@ -123,7 +124,7 @@ def fire_weapons(state: State, hulls: Hulls, arms: Arms, field: Field, tick: int
             state.heat[env, mech] = state.heat[env, mech] + arms.heat[weapon]
             state.timers[env, mech, arms.timer[weapon]] = arms.cooldown_ticks[weapon]
         k += 1
-        weapon = hulls.carried[mech, k]
+        weapon = hulls.carried[built, k]
 
 
 @device_function

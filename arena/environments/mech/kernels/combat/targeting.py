@@ -53,9 +53,11 @@ def painted_by_pack(state: State, hulls: Hulls, env: int, mech: int, other: int)
 
 
 @device_function
-def ready(state: State, hulls: Hulls, arms: Arms, commands: Commands, env: int, mech: int, weapon: int) -> bool:
+def ready(
+    state: State, hulls: Hulls, arms: Arms, commands: Commands, env: int, mech: int, built: int, weapon: int
+) -> bool:
     """Whether the mech carries the weapon, pulls its trigger and need not wait; a fallen mech launches no shells."""
-    k = hulls.trigger[mech, weapon]
+    k = hulls.trigger[built, weapon]
     if k < 0:
         return False
     if not commands.trigger[env, mech, k] or state.timers[env, mech, arms.timer[weapon]] > 0:
@@ -143,7 +145,7 @@ def nearest_missile(state: State, hulls: Hulls, env: int, mech: int) -> int:
     found = wp.int32(-1)
     shortest = wp.float32(wp.static(AMS_RANGE**2))
     while other < end:
-        if hulls.trigger[other, MISSILE] >= 0:
+        if hulls.trigger[state.built[env, other], MISSILE] >= 0:
             k = wp.int32(0)
             while k < SHELL_SLOTS:
                 if state.shell_reach[env, other, k] > 0.0 and state.shell_weapon[env, other, k] == MISSILE:
@@ -176,16 +178,17 @@ def sense_mech(state: State, hulls: Hulls, arms: Arms, commands: Commands, tick:
     armed = state.powered[env, mech] and state.fire_allowed[env, mech]
     fires = wp.bool(False)
     k = wp.int32(0)
-    weapon = wp.int32(hulls.carried[mech, 0])
+    built = state.built[env, mech]
+    weapon = wp.int32(hulls.carried[built, 0])
     # `carried` ends with -1, so the loop skips weapons that the class lacks.
     while weapon >= 0:
         shot = wp.int32(HOLD)
-        if armed and ready(state, hulls, arms, commands, env, mech, weapon):
+        if armed and ready(state, hulls, arms, commands, env, mech, built, weapon):
             shot = aim(state, hulls, arms, env, mech, weapon)
         state.shot[env, mech, weapon] = shot
         fires = fires or shot != HOLD
         k += 1
-        weapon = hulls.carried[mech, k]
+        weapon = hulls.carried[built, k]
     state.fires[env, mech] = fires
     downed = wp.int32(-1)
     if hulls.ams[mech] and state.powered[env, mech] and state.ams_ticks[env, mech] == 0:

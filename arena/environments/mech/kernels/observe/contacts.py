@@ -169,6 +169,14 @@ def write_contact(
 
 
 @device_function
+def knows_build(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool:
+    """Whether a mech knows the build of another: that of a friend once it is chosen, and that of a recognised enemy."""
+    if hulls.side[other] == hulls.side[mech]:
+        return state.decision[env] > 0
+    return state.recognised[env, mech, other]
+
+
+@device_function
 def write_contacts(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float32], env: int, mech: int) -> None:
     """Both blocks, into a row of zeros, and the table of contacts."""
     used = list_contacts(state, hulls, env, mech)
@@ -182,3 +190,6 @@ def write_contacts(state: State, hulls: Hulls, field: Field, row: wp.array[wp.fl
         contact = wp.array(ptr=address(row, column), shape=(FEATURES,), dtype=wp.float32)
         write_contact(contact, state, hulls, field, env, mech, other, streams, blur)
         row[field.column_contact_mask + slot] = 1.0
+        if field.column_contact_builds >= 0 and knows_build(state, hulls, env, mech, other):
+            first = field.column_contact_builds + field.builds * slot
+            row[first + state.built[env, other] // state.hp.shape[1]] = 1.0

@@ -64,7 +64,7 @@ def hunted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> boo
     end = other + field.team_size
     while other < end:
         # Other mechs have no missiles, and searching their shells would take most of the time.
-        if hulls.trigger[other, MISSILE] >= 0:
+        if hulls.trigger[state.built[env, other], MISSILE] >= 0:
             for slot in range(SHELL_SLOTS):
                 flies = state.shell_reach[env, other, slot] > 0.0 and state.shell_weapon[env, other, slot] == MISSILE
                 if flies and state.shell_target[env, other, slot] == mech:
@@ -89,9 +89,10 @@ LEAST_RANGE, RANGE_SPAN = 0.8, 0.7
 def write_condition(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float32], env: int, mech: int) -> None:
     """Blocks condition and heat."""
     heat = heat_share(state, hulls, env, mech)
+    built = state.built[env, mech]
     row[HEAT] = heat
-    row[HP] = share(state.hp[env, mech], hulls.hp[mech])
-    row[LEG_HP] = share(state.leg_hp[env, mech], hulls.leg_hp[mech])
+    row[HP] = share(state.hp[env, mech], hulls.hp[built])
+    row[LEG_HP] = share(state.leg_hp[env, mech], hulls.leg_hp[built])
     row[STANDING] = share(state.stability[env, mech], STABILITY)
     row[SHUTDOWN] = flag(shut_down(state, hulls, env, mech))
     row[HEAT_CRITICAL] = flag(heat > CRITICAL_HEAT)
@@ -106,7 +107,7 @@ def write_condition(state: State, hulls: Hulls, field: Field, row: wp.array[wp.f
     row[OWN_ECM] = flag(state.ewar[env, mech] == ECM)
     row[OWN_ECCM] = flag(state.ewar[env, mech] == ECCM)
     for k in range(wp.static(len(TIMERS))):
-        row[FIRST_TIMER + k] = share(float(state.timers[env, mech, k]), float(hulls.longest_wait[mech, k]))
+        row[FIRST_TIMER + k] = share(float(state.timers[env, mech, k]), float(hulls.longest_wait[built, k]))
     row[AMS_TIMER] = share(float(state.ams_ticks[env, mech]), wp.static(float(AMS_TICKS)))
 
 
@@ -191,6 +192,8 @@ def write_ego(
     state: State, hulls: Hulls, terrain: Terrain, field: Field, row: wp.array[wp.float32], env: int, mech: int
 ) -> None:
     """All blocks of this module."""
+    if field.column_build >= 0 and state.decision[env] > 0:
+        row[field.column_build + state.built[env, mech] // state.hp.shape[1]] = 1.0
     write_condition(state, hulls, field, row, env, mech)
     write_hull(hulls, row, mech)
     write_motion(state, row, env, mech)

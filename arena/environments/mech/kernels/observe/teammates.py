@@ -68,4 +68,7 @@ def write_pack(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float3
                 )
                 words[slot] = message_of(state, env, other)
                 row[field.column_pack_mask + slot] = 1.0
+                if field.column_pack_builds >= 0 and state.decision[env] > 0:
+                    first = field.column_pack_builds + field.builds * slot
+                    row[first + state.built[env, other] // state.hp.shape[1]] = 1.0
             slot += 1
