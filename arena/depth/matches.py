@@ -126,7 +126,7 @@ class _LedgerCallback:
     def opened(self, env: Environment, observation: Observation) -> None:
         """Start with all rows."""
         self._playing = torch.ones(env.num_envs, dtype=torch.bool)
-        self._env.on_decided = self._add_decision
+        self._env.on_decided.append(self._add_decision)
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
         """Leave out rows whose match has ended."""

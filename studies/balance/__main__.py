@@ -39,7 +39,7 @@ class Ledger:
         self.terrain_damage, self.components = torch.zeros(agents), torch.zeros(agents, len(COMPONENTS))
         self.first_death = torch.zeros(env.num_envs, dtype=torch.int32)
         self.zone_s = torch.zeros(env.num_envs, SIDES)
-        env.on_decided = self.note_decision
+        env.on_decided.append(self.note_decision)
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
         """Close the rows whose match has ended."""

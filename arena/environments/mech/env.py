@@ -28,10 +28,6 @@ from arena.environments.mech.observation_spec import make_spec
 from arena.environments.seeded import SeededBatch
 
 
-def ignore_decision() -> None:
-    """Default of `on_decided`: do nothing."""
-
-
 class MechEnvironment(SeededBatch):
     """E matches of one composition.
 
@@ -43,7 +39,7 @@ class MechEnvironment(SeededBatch):
             the matches.
         hulls: The constant rows (N,) of the mechs, by their names in `kernels.state.Hulls`.
         stage: Current stage of the curriculum; see `set_stage`.
-        on_decided: Called in every step after the decision and before matches that ended are reopened.
+        on_decided: Functions called in every step after the decision and before matches that ended are reopened.
     """
 
     capabilities = (ItemisedEnvironment, ShapedEnvironment, MeasuredEnvironment, CurriculumEnvironment, CountsBytes)
@@ -52,7 +48,7 @@ class MechEnvironment(SeededBatch):
     def __init__(self, config: MechConfig, weights: RewardWeights, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(make_spec(config), num_envs=num_envs, device=device, seed=seed)
         self.config, self.weights = config, weights
-        self.on_decided: Callable[[], None] = ignore_decision
+        self.on_decided: list[Callable[[], None]] = []
         where = self.device
         shared = {
             "seeds": self.seeds,
@@ -128,7 +124,8 @@ class MechEnvironment(SeededBatch):
         for name, action in actions.items():
             self._structs.commands[name].copy_(action)
         final = self._stepping.decide()
-        self.on_decided()
+        for listen in self.on_decided:
+            listen()
         following = self._stepping.reopen(final)
         # Copies, because the arrays are reused in the next step and results belong to the caller.
         report = {name: tensor.clone() for name, tensor in self._report.tensors.items() if name != "components"}

@@ -36,9 +36,7 @@ class MechMetrics:
         readers = _readers(env.config)
         self.measures, self._readers = tuple(readers), tuple(readers.values())
         self._ratios = RatioAccumulator(env.spec, env.num_envs, len(self.measures), env.device)
-        # Chained, because several meters and the recorder may observe the same matches.
-        self._others_too = env.on_decided
-        env.on_decided = self._keep
+        env.on_decided.append(self._keep)
 
     def opened(self, observation: Observation) -> None:
         """See `Meter.opened`."""
@@ -49,7 +47,6 @@ class MechMetrics:
 
     def _keep(self) -> None:
         """Read a decision before matches that ended are reopened."""
-        self._others_too()
         decision = _Decision(self._env.arrays, self._hulls)
         ratios = [read(decision) for read in self._readers]
         parts, wholes = (torch.stack(each, dim=-1) for each in zip(*ratios, strict=True))

@@ -46,7 +46,7 @@ class Follower:
     def __init__(self, env: MechEnvironment, world: World) -> None:
         self.env, self.world, self.tally = env, world, Tally()
         self.after: Arrays = {}
-        env.on_decided = self._keep
+        env.on_decided.append(self._keep)
 
     def _keep(self) -> None:
         self.after = snapshot(self.env)
@@ -157,7 +157,7 @@ class FreeRunner:
 
     def __init__(self, env: MechEnvironment, world: World) -> None:
         self.env, self.decisions, self.differences = env, 0, list[str]()
-        env.on_decided = self._keep
+        env.on_decided.append(self._keep)
         self.running: dict[int, State] = {}
         for row, seed in enumerate(env.seeds.tolist()):
             state = start(world, seed, maps=int(env.arrays["maps"][row]), mechs=int(env.arrays["mechs"][row]))

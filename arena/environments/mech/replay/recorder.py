@@ -31,12 +31,12 @@ class MechMatches(Environment, Protocol):
     Attributes:
         config: The composition.
         arrays: The state by name, as `kernels.state.State` describes it.
-        on_decided: Called in every step after the decision and before matches that ended are reopened.
+        on_decided: Functions called in every step after the decision and before matches that ended are reopened.
     """
 
     config: MechConfig
     arrays: Mapping[str, Tensor]
-    on_decided: Callable[[], None]
+    on_decided: list[Callable[[], None]]
 
 
 class MechRecorder:
@@ -53,18 +53,13 @@ class MechRecorder:
         self._ending = MatchResultTracker(env, row)
         self._battlefield = _survey(env, row)
         self._pictures = [self._take()]
-        self._others_too = env.on_decided
-        env.on_decided = self._keep
+        env.on_decided.append(self._keep)
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Record the outcome if this step ended the match, and unsubscribe from decisions.
-
-        Recorders that subscribed later are called through this one, so it then forwards decisions without recording
-        them.
-        """
+        """Record the outcome if this step ended the match, and unsubscribe from decisions."""
         self._ending.stepped(step)
-        if self._ending.over and self._env.on_decided == self._keep:
-            self._env.on_decided = self._others_too
+        if self._ending.over and self._keep in self._env.on_decided:
+            self._env.on_decided.remove(self._keep)
 
     def finish(self, players: tuple[str, str]) -> MechRecording:
         """Return the recording of the finished match."""
@@ -73,9 +68,7 @@ class MechRecorder:
         return _develop(footage, header, self._env.config, self._battlefield)
 
     def _keep(self) -> None:
-        self._others_too()
-        if not self._ending.over:
-            self._pictures.append(self._take())
+        self._pictures.append(self._take())
 
     def _take(self) -> dict[str, NDArray[np.generic]]:
         return {name: self._env.arrays[name][self._row].cpu().numpy().copy() for name in ARRAYS}

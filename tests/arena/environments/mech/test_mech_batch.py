@@ -125,7 +125,7 @@ def test_damage_dealt_equals_damage_taken(config: MechConfig):
         assert bool((killed <= 1.0 + 1e-5).all()), "shares of one death"
         total += float(dealt.sum())
 
-    env.on_decided = check
+    env.on_decided.append(check)
     for _ in range(80):
         before = env.arrays["hp"].clone()
         env.step(play.draw())

@@ -33,7 +33,7 @@ def duel(decisions: list[dict[str, Any]]) -> tuple[dict[str, float], dict[str, f
             array = env.arrays[name]
             array.copy_(torch.as_tensor(value, dtype=array.dtype).expand_as(array))
         env.arrays["ended"].fill_(number == len(decisions) - 1)
-        env.on_decided()
+        env.on_decided[0]()
     values = meter.stepped({}, played)[0].tolist()
     names = [measure.name for measure in meter.measures]
     home, away = (dict(zip(names, side, strict=True)) for side in values)
@@ -112,7 +112,7 @@ def test_electronic_warfare_is_measured_for_its_carriers_only():
     env.arrays["ewar"].copy_(carrying[None] * torch.tensor([[1] * 5 + [2] * 5]))
     env.arrays["intercepted"].copy_(firing[None] * torch.tensor([[3] * 5 + [0] * 5]))
     env.arrays["ended"].fill_(True)
-    env.on_decided()
+    env.on_decided[0]()
     home, away = (dict(zip(names, side, strict=True)) for side in meter.stepped({}, played)[0].tolist())
     assert (home["ecm_share"], home["eccm_share"]) == (1.0, 0.0)
     assert (away["ecm_share"], away["eccm_share"]) == (0.0, 1.0)

@@ -76,7 +76,9 @@ def test_a_waiting_tactic_stays_outside_the_zone_until_its_time():
     env = make_mech("mech-duel", num_envs=8, device="cpu", seed=3)
     waiting = [Tactic(wait_s=10.0, primary=False, tertiary=False)] * 8
     reach: list[torch.Tensor] = []
-    env.on_decided = lambda: reach.append(env.arrays["position"][:, 0, :2].norm(dim=-1) - env.arrays["zone_radius"])
+    env.on_decided.append(
+        lambda: reach.append(env.arrays["position"][:, 0, :2].norm(dim=-1) - env.arrays["zone_radius"])
+    )
     play(env, Tactician(DUEL, waiting), Tactician(DUEL, waiting), round(20.0 / DECISION_S))
     outside = torch.stack(reach)
     assert outside[: round(10.0 / DECISION_S)].min() > 5.0
@@ -87,7 +89,9 @@ def test_a_kiter_keeps_its_distance():
     env = make_mech("mech-duel", num_envs=8, device="cpu", seed=3)
     harmless = {"primary": False, "tertiary": False}
     apart: list[torch.Tensor] = []
-    env.on_decided = lambda: apart.append((env.arrays["position"][:, 0] - env.arrays["position"][:, 1]).norm(dim=-1))
+    env.on_decided.append(
+        lambda: apart.append((env.arrays["position"][:, 0] - env.arrays["position"][:, 1]).norm(dim=-1))
+    )
     kiters = [Tactic(distance=9.5, hunts=True, **harmless)] * 8
     play(env, Tactician(DUEL, kiters), Tactician(DUEL, [Tactic(**harmless)] * 8), 80)
     assert (torch.stack(apart[-20:]) - 9.5).abs().max() < 3.0
@@ -98,7 +102,7 @@ def test_a_leading_tactic_chooses_no_target_and_hits_a_strafer_more_often():
     for leads in (False, True):
         env = make_mech("mech-duel", num_envs=32, device="cpu", seed=3)
         total = torch.zeros(2)
-        env.on_decided = lambda total=total, env=env: total.add_(env.arrays["raw_damage"].sum(dim=(0, 2)))
+        env.on_decided.append(lambda total=total, env=env: total.add_(env.arrays["raw_damage"].sum(dim=(0, 2))))
         shooter = [Tactic(distance=11.5, hunts=True, primary=False, leads=leads)] * 32
         strafer = [Tactic(distance=11.5, hunts=True, strafe=1.0, weave_s=60.0, primary=False, tertiary=False)] * 32
         played = play(env, Tactician(DUEL, shooter), Tactician(DUEL, strafer), 60)
