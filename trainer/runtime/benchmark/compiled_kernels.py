@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 from unittest import mock
 
 import torch
@@ -20,8 +20,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import NopKernelSchedulerNode
 from torch.fx import GraphModule
 
-if TYPE_CHECKING:
-    from trainer.runtime.benchmark.operation_counts import OperationCounter
+from trainer.runtime.benchmark.operation_counter import OperationCounter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,7 +31,7 @@ class _LoweredError(Exception):
 
 
 @contextmanager
-def count_kernels(counter: "OperationCounter") -> Iterator[None]:
+def count_kernels(counter: OperationCounter) -> Iterator[None]:
     """Within, graphs that are compiled by inductor run in eager mode, and the counter counts their kernels."""
     compile_function, compile_graph = torch.compile, compile_fx.compile_fx
 
@@ -59,7 +58,7 @@ def count_kernels(counter: "OperationCounter") -> Iterator[None]:
 
 
 def _count_kernels(
-    counter: "OperationCounter",
+    counter: OperationCounter,
     graph: GraphModule,
     inputs: Sequence[Any],
     **options: Any,  # noqa: ANN401  inductor's own
