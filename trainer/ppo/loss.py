@@ -3,6 +3,7 @@
 On a CPU in float32, `native/loss_kernel.py` computes the same in one pass.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -80,9 +81,7 @@ def value_loss(
 
 
 def _huber_error(value: Float[Tensor, " n"], returns: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
-    if huber == 0.0:
-        return 0.5 * F.mse_loss(value, returns, reduction="none")
-    return F.huber_loss(value, returns, reduction="none", delta=huber)
+    return F.huber_loss(value, returns, reduction="none", delta=huber or math.inf)
 
 
 def approx_kl(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -206,11 +205,11 @@ class PPOLoss:
     def weights(
         self, coefficients: LossCoefficients, under_floor: Bool[Tensor, " heads"]
     ) -> Float[Tensor, " heads_and_1"]:
-        """Return the entropy coefficient of each head, raised under its floor, then the value coefficient."""
-        entropy = self._factors * coefficients.entropy
+        """Return the weights of each head's entropy, raised under its floor and negative, and of the value loss."""
+        entropy = self._factors * -coefficients.entropy
         if self.entropy_floors is not None:
             raised = max(coefficients.entropy, coefficients.entropy_below_floor)
-            entropy = torch.where(under_floor, self._factors * raised, entropy)
+            entropy = torch.where(under_floor, self._factors * -raised, entropy)
         return F.pad(entropy, (0, 1), value=coefficients.value)  # `new_tensor` would wait for the device
 
     def policy_loss(
@@ -222,13 +221,13 @@ class PPOLoss:
     def compute(self, batch: PolicyEvaluation, weights: Float[Tensor, " heads_and_1"]) -> LossOutput:
         """Compute the loss of a batch and its metrics, given the result of `weights`; extra losses are not included."""
         settings, joint = self._settings, batch.joint_log_ratio
-        entropy_coefs, value_coef = weights[:-1], weights[-1]
         policy = self.policy_loss(joint, probability_ratio(joint), batch.advantage)
         value = value_loss(
             batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
         )
         entropy = batch.entropy.masked_fill(~batch.head_has_choice, 0.0)
-        loss = policy.mean() + value_coef * value.mean() - (entropy.mean(dim=0) * entropy_coefs).sum()
+        terms = torch.cat([entropy, value.unsqueeze(1)], dim=1)
+        loss = policy.mean() + (terms.mean(dim=0) * weights).sum()
         losses = {"policy_loss": policy, "value_loss": value, "normalized_entropy": entropy.sum(dim=1)}
         return LossOutput(loss, self._metrics(batch, joint, losses))
 

@@ -62,6 +62,20 @@ class ActionLayout:
             p, a, m, g = p_end, a_end, m_end, g_end
         return tuple(parts)
 
+    @cached_property
+    def groups(self) -> tuple[tuple[HeadSlices, ...], ...]:
+        """Heads that are evaluated together: on a device, every operation on one more head costs a launch.
+
+        They are of one kind, and all masked or none of them. Options of masked categorical heads can be padded to the
+        same number by illegal ones, those of others cannot.
+        """
+        groups: dict[tuple[HeadKind, bool, int], list[HeadSlices]] = {}
+        for part in self.parts:
+            kind, masked, size = part.head.kind, part.head.masked, part.head.size
+            options = size if kind is HeadKind.CATEGORICAL and not masked else 0
+            groups.setdefault((kind, masked, options), []).append(part)
+        return tuple(map(tuple, groups.values()))
+
     @property
     def parameter_size(self) -> int:
         """P: gaussian means, bernoulli logits, categorical logits."""
@@ -184,12 +198,12 @@ class ActionDistribution:
 
     def log_prob(self, raw: Float[Tensor, "... A"]) -> Float[Tensor, "... heads"]:
         """Log-probability of each head's raw action; for gaussian heads the log-density after tanh."""
-        return self._log_prob(raw, self._masked_options())
+        return self._log_prob(raw, self._evaluate_groups())
 
     def log_probs(self) -> Float[Tensor, "... K"]:
         """Log-probabilities of all options; the layout has a categorical head and no other."""
-        (part,) = self.layout.parts
-        return self._masked_options().log_probs[part.head.name]
+        (group,) = self._evaluate_groups()
+        return group.parameters.squeeze(-2)
 
     def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
         """Entropy of each head, with gradients to means and scales.
@@ -204,79 +218,136 @@ class ActionDistribution:
 
     def entropy_from(self, noise: Float[Tensor, "... G"]) -> Float[Tensor, "... heads"]:
         """Entropy of each head, estimated with given standard normal noise."""
-        return self._entropy(noise, self._masked_options())
+        return self._entropy(noise, self._evaluate_groups())
 
     def log_prob_and_entropy(
         self, raw: Float[Tensor, "... A"], noise: Float[Tensor, "... G"]
     ) -> tuple[Float[Tensor, "... heads"], Float[Tensor, "... heads"]]:
         """Return the results of `log_prob` and `entropy_from`, which share the softmax of categorical heads."""
-        options = self._masked_options()
-        return self._log_prob(raw, options), self._entropy(noise, options)
+        groups = self._evaluate_groups()
+        return self._log_prob(raw, groups), self._entropy(noise, groups)
 
-    def _masked_options(self) -> "_MaskedOptions":
-        illegal, log_probs = ~self.mask, {}
-        for part in self.layout.parts:
-            if part.head.kind is HeadKind.CATEGORICAL:
-                logits = self.parameters[..., part.parameters].float()
-                log_probs[part.head.name] = _fill(part, illegal, logits, ILLEGAL_LOGIT).log_softmax(dim=-1)
-        return _MaskedOptions(illegal, log_probs)
+    def _evaluate_groups(self) -> "list[_Group]":
+        parts, illegal = self.layout.parts, ~self.mask
+        if torch.compiler.is_compiling():  # a compiler fuses the operations of all heads, unless they are joined
+            return [_Group.of((part,), [self.parameters[..., part.parameters].float()], illegal) for part in parts]
+        # One split and not a slice for each use: the gradients of its parts are joined in one operation.
+        pieces = torch.split(self.parameters.float(), [part.head.size for part in parts], dim=-1)
+        named = {part.head.name: piece for part, piece in zip(parts, pieces, strict=True)}
+        return [_Group.of(group, [named[part.head.name] for part in group], illegal) for group in self.layout.groups]
 
-    def _log_prob(self, raw: Tensor, options: "_MaskedOptions") -> Tensor:
-        columns = []
-        for part in self.layout.parts:
-            parameters, action = self.parameters[..., part.parameters].float(), raw[..., part.raw]
-            match part.head.kind:
+    def _log_prob(self, raw: Tensor, groups: "Sequence[_Group]") -> Tensor:
+        columns: dict[str, Tensor] = {}
+        for group in groups:
+            action = group.join(raw, "raw")
+            match group.kind:
                 case HeadKind.GAUSSIAN:
-                    log_std = self.log_std[..., part.log_std]
+                    negative_log_std = -group.join(self.log_std, "log_std")
                     # A product with exp(-log_std) needs no guard against a division by 0.
-                    z = (action - parameters) * torch.exp(-log_std)
-                    each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(action)
+                    z = (action - group.parameters) * negative_log_std.exp()
+                    each = torch.addcmul(negative_log_std, z, z, value=-0.5) - HALF_LOG_2_PI - log_squash_slope(action)
+                    columns |= group.sum_heads(each)
                 case HeadKind.BERNOULLI:
-                    each = -F.binary_cross_entropy_with_logits(parameters, action, reduction="none")
+                    each = -F.binary_cross_entropy_with_logits(group.parameters, action, reduction="none")
+                    columns |= group.sum_heads(each)
                 case HeadKind.CATEGORICAL:
-                    columns.append(options.log_probs[part.head.name].gather(-1, action.long()).squeeze(-1))
-                    continue
-            columns.append(_fill(part, options.illegal, each, 0.0).sum(dim=-1))
-        return torch.stack(columns, dim=-1)
+                    chosen = group.parameters.gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
+                    columns |= group.by_head(chosen)
+        return self._in_order(columns)
 
-    def _entropy(self, noise: Tensor, options: "_MaskedOptions") -> Tensor:
-        columns = []
-        for part in self.layout.parts:
-            parameters = self.parameters[..., part.parameters].float()
-            match part.head.kind:
+    def _entropy(self, noise: Tensor, groups: "Sequence[_Group]") -> Tensor:
+        columns: dict[str, Tensor] = {}
+        for group in groups:
+            match group.kind:
                 case HeadKind.GAUSSIAN:
-                    log_std = self.log_std[..., part.log_std]
-                    u = parameters + log_std.exp() * noise[..., part.log_std]
+                    log_std = group.join(self.log_std, "log_std")
+                    u = torch.addcmul(group.parameters, log_std.exp(), group.join(noise, "log_std"))
                     # The Gaussian part has a closed form, so only the correction for tanh adds sampling noise.
-                    each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
+                    columns |= group.sum_heads((0.5 + HALF_LOG_2_PI + log_std) + log_squash_slope(u))
                 case HeadKind.BERNOULLI:
                     # softplus(l) - l sigmoid(l) is exact for large logits, where p ln p would need the logarithm of 0.
-                    each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
+                    logits = group.parameters
+                    columns |= group.sum_heads(F.softplus(logits) - logits * torch.sigmoid(logits))
                 case HeadKind.CATEGORICAL:
-                    log_probs = options.log_probs[part.head.name]
-                    columns.append((log_probs.exp() * log_probs).sum(dim=-1) / -self._max_entropy(part))
-                    continue
-            columns.append(_fill(part, options.illegal, each, 0.0).sum(dim=-1))
-        return torch.stack(columns, dim=-1)
+                    log_probs = group.parameters
+                    columns |= group.by_head((log_probs.exp() * log_probs).sum(dim=-1) / -group.max_entropy)
+        return self._in_order(columns)
 
-    def _max_entropy(self, part: HeadSlices) -> Tensor | float:
-        """Maximum entropy ln(legal options) of a categorical head; ln 2 if there is only one."""
-        if not part.head.masked:
-            return math.log(max(part.head.size, 2))
-        return self.mask[..., part.mask].sum(dim=-1).clamp(min=2).log()
+    def _in_order(self, columns: Mapping[str, Tensor]) -> Float[Tensor, "... heads"]:
+        return torch.stack([columns[head.name] for head in self.layout.heads], dim=-1)
 
 
-class _MaskedOptions(NamedTuple):
-    """Where masks are false (..., M), and log-probabilities of the options of each categorical head."""
+class _Group(NamedTuple):
+    """Heads of a group side by side.
 
-    illegal: Bool[Tensor, "... M"]
-    log_probs: Mapping[str, Tensor]
+    Attributes:
+        parts: Slices of the heads.
+        parameters: Means or logits (..., n) of all heads; log-probabilities (..., heads, K) of categorical heads, with
+            the options padded to the same number.
+        illegal: Where masks are false, in the shape of `parameters`; None for heads without a mask.
+    """
+
+    parts: tuple[HeadSlices, ...]
+    parameters: Tensor
+    illegal: Tensor | None
+
+    @classmethod
+    def of(
+        cls, parts: tuple[HeadSlices, ...], parameters: Sequence[Tensor], illegal: Bool[Tensor, "... M"]
+    ) -> "_Group":
+        """Evaluate heads, given the parameters of each, and where the masks of all heads are false."""
+        is_masked, is_categorical = parts[0].head.masked, parts[0].head.kind is HeadKind.CATEGORICAL
+        masks = [illegal[..., part.mask] for part in parts]
+        if not is_categorical:
+            return cls(parts, _concatenate(parameters), _concatenate(masks) if is_masked else None)
+        logits = _stack(parameters, 0.0)
+        if not is_masked:
+            return cls(parts, logits.log_softmax(dim=-1), None)
+        outside = _stack(masks, 1.0)
+        return cls(parts, logits.masked_fill(outside, ILLEGAL_LOGIT).log_softmax(dim=-1), outside)
+
+    @property
+    def kind(self) -> HeadKind:
+        """Kind of all heads."""
+        return self.parts[0].head.kind
+
+    @property
+    def max_entropy(self) -> Tensor | float:
+        """Maximum entropy ln(legal options) of categorical heads (..., heads); ln 2 if there is only one."""
+        options = self.parameters.shape[-1]
+        if self.illegal is None:
+            return math.log(max(options, 2))
+        return (options - self.illegal.sum(dim=-1)).clamp(min=2).log()
+
+    def join(self, flat: Tensor, columns: str) -> Tensor:
+        """Select the columns of all heads, given the name of their slice."""
+        return _concatenate([flat[..., getattr(part, columns)] for part in self.parts])
+
+    def sum_heads(self, each: Tensor) -> dict[str, Tensor]:
+        """Sum over the legal dimensions or switches of each head."""
+        # Not a product: 0 times an infinite entry would be NaN. Not `where`, which first writes 0 to the device.
+        filled = each if self.illegal is None else each.masked_fill(self.illegal, 0.0)
+        # No split of one head: its gradient would be copied.
+        sizes = [part.head.size for part in self.parts]
+        pieces = torch.split(filled, sizes, dim=-1) if len(sizes) > 1 else (filled,)
+        return {part.head.name: piece.sum(dim=-1) for part, piece in zip(self.parts, pieces, strict=True)}
+
+    def by_head(self, columns: Float[Tensor, "... heads"]) -> dict[str, Tensor]:
+        """Name the columns by their heads."""
+        single = columns.unbind(dim=-1) if len(self.parts) > 1 else (columns.squeeze(-1),)
+        return {part.head.name: each for part, each in zip(self.parts, single, strict=True)}
 
 
-def _fill(part: HeadSlices, illegal: Tensor, each: Tensor, value: float) -> Tensor:
-    """Fill in a value where the mask of a head is false."""
-    # Not a product: 0 times an infinite entry would be NaN. Not `where`, which first writes the value to the device.
-    return each.masked_fill(illegal[..., part.mask], value) if part.head.masked else each
+def _concatenate(pieces: Sequence[Tensor]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces), dim=-1)
+
+
+def _stack(pieces: Sequence[Tensor], padding: float) -> Tensor:
+    """Stack the last axes of tensors, padded to the same length."""
+    size = max(piece.shape[-1] for piece in pieces)
+    short = [size - piece.shape[-1] for piece in pieces]
+    padded = [F.pad(piece, (0, few), value=padding) if few else piece for piece, few in zip(pieces, short, strict=True)]
+    return padded[0].unsqueeze(-2) if len(padded) == 1 else torch.stack(padded, dim=-2)
 
 
 def log_squash_slope(u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -284,7 +355,9 @@ def log_squash_slope(u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
     Source: the TensorFlow Probability `FastTanh` bijector's derivation.
     """
-    return torch.rsub(u + F.softplus(-2.0 * u), 2.0 * LOG_2, alpha=2.0)
+    # torch divides by beta: this is -softplus(-2u) / 2, without an operation for the product.
+    half = F.softplus(u, beta=-2.0)
+    return torch.rsub(torch.sub(u, half, alpha=2.0), 2.0 * LOG_2, alpha=2.0)
 
 
 def _raw_width(head: ActionHead) -> int:

@@ -20,7 +20,7 @@ struct Call {
     const Head* heads;           // (H)
     const Rules* rules;
     const long* loss_index;      // (n): rows of `parameters` and `value`; null if n is N
-    const float* weights;        // (H + 1): entropy coefficient of each head, value coefficient
+    const float* weights;        // (H + 1): weight of each head's entropy, negative, and of the value loss
     const float* parameters;     // (N, P)
     const float* value;          // (N)
     const float* log_std;        // (G)
@@ -283,7 +283,7 @@ auto process_group = [&] {
         has_choice[h] = as_factor(choice);
         joint += choice ? log_ratio : (Lanes)(0.0f);
         entropy += choice ? output.entropy : (Lanes)(0.0f);
-        bonus += call.weights[h] * (choice ? output.entropy : (Lanes)(0.0f));
+        bonus -= call.weights[h] * (choice ? output.entropy : (Lanes)(0.0f));
         Doubles* const sum = head_sums + h;
         add(sum + SAMPLES * size.heads, mask, (Lanes)(1.0f));
         add(sum + HEAD_APPROX_KL * size.heads, mask, kl_of(log_ratio));
@@ -311,7 +311,7 @@ auto process_group = [&] {
         const Head head = call.heads[h];
         const Offsets end = next_head(head, at);
         const Lanes by_log_prob = share * policy.by_log_ratio * has_choice[h];
-        const Lanes by_entropy = -share * call.weights[h] * has_choice[h];
+        const Lanes by_entropy = share * call.weights[h] * has_choice[h];
         auto through = [&](Slopes slopes) { return by_log_prob * slopes.log_prob + by_entropy * slopes.entropy; };
         for (int p = at.parameter; p < end.parameter; ++p)
             put(call.grad_parameters, size.parameters, p, through(by_parameter[p]));

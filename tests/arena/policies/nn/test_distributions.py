@@ -390,3 +390,28 @@ def test_policy_gradient_finds_the_option_that_pays(rng: torch.Generator):
         optimiser.step()
 
     assert torch.softmax(logits.where(mask[0], -math.inf), dim=0)[2].item() > 0.95
+
+
+def test_heads_that_are_evaluated_together_equal_each_by_itself(rng: torch.Generator):
+    kinds = [(HeadKind.GAUSSIAN, True, 2), (HeadKind.CATEGORICAL, True, 3), (HeadKind.GAUSSIAN, True, 4)]
+    kinds += [(HeadKind.BERNOULLI, True, 2), (HeadKind.CATEGORICAL, True, 5), (HeadKind.BERNOULLI, False, 1)]
+    kinds += [(HeadKind.CATEGORICAL, False, size) for size in (4, 4, 3)]
+    heads = [ActionHead(str(number), kind, size, masked=masked) for number, (kind, masked, size) in enumerate(kinds)]
+    layout = ActionLayout(tuple(heads))
+    assert [[part.head.name for part in group] for group in layout.groups] == [
+        ["0", "2"], ["1", "4"], ["3"], ["5"], ["6", "7"], ["8"]
+    ]  # fmt: skip
+    parameters, log_std = torch.randn(50, layout.parameter_size, generator=rng), torch.randn(6, generator=rng)
+    mask = torch.rand(50, layout.mask_size, generator=rng) < 0.5
+    for part in layout.parts:
+        if part.head.masked:
+            mask[:, part.mask.start] = True
+    together = ActionDistribution(layout, parameters, log_std, mask)
+    raw, noise = together.sample(rng), torch.randn(50, 6, generator=rng)
+    log_prob, entropy = together.log_prob_and_entropy(raw, noise)
+    for number, part in enumerate(layout.parts):
+        own = [parameters[:, part.parameters], log_std[part.log_std], mask[:, part.mask]]
+        alone = ActionDistribution(ActionLayout((part.head,)), *own)
+        expected = alone.log_prob_and_entropy(raw[:, part.raw], noise[:, part.log_std])
+        for found, column in zip((log_prob, entropy), expected, strict=True):
+            torch.testing.assert_close(found[:, number], column.squeeze(1))
