@@ -67,7 +67,7 @@ class MinibatchResult(NamedTuple):
 
 
 class MinibatchMeans(NamedTuple):
-    """Means of a minibatch over the decisions of all ranks.
+    """Means of a minibatch over the decisions of all ranks; the host knows the numbers of a single process.
 
     Attributes:
         decisions: Number of decisions.
@@ -78,12 +78,12 @@ class MinibatchMeans(NamedTuple):
         stop: Above 0 if a rank is to stop.
     """
 
-    decisions: Float[Tensor, ""]
+    decisions: Float[Tensor, ""] | int
     kl: Float[Tensor, ""]
     loss: Float[Tensor, ""]
     samples: Float[Tensor, " heads"]
     entropy: Float[Tensor, " heads"]
-    stop: Float[Tensor, ""]
+    stop: Float[Tensor, ""] | bool
 
 
 class Outcome(enum.Enum):
@@ -219,9 +219,9 @@ class PPO:
         result = self._forward_backward(rollout, targets, micro_batches, weights)
         means = self._average_over_ranks(result, int(minibatch.loss_lengths.sum()), stop=stop)
         gradient_of_heads = self._head_gradients(result)
-        norm = self.optimizer.clip_gradient()
-        # One transfer from the device for everything that decides what comes next. A norm is never -infinity.
-        decisions, kl, stops, total = torch.stack([means.decisions, means.kl, means.stop, means.loss + norm]).tolist()
+        decisions, stops, kl, loss, norm = _read(
+            means.decisions, means.stop, means.kl, means.loss, self.optimizer.clip_gradient()
+        )
         outcome = Outcome.STOP if stops else Outcome.DONE
         if decisions and not stops:
             self._update_floors(means)
@@ -230,7 +230,7 @@ class PPO:
             if kl > self._settings.kl_stop * self._settings.target_kl:
                 outcome = Outcome.KL_STOP
             else:
-                self._step(total, norm, gradient_of_heads, metrics)
+                self._step(loss, norm, gradient_of_heads, metrics)
         if outcome is not Outcome.DONE:
             self.optimizer.zero_grad()
         return outcome
@@ -278,6 +278,10 @@ class PPO:
             decisions: Number of decisions of this rank's minibatch.
             stop: Whether this rank is to stop.
         """
+        if self._ranks.world_size == 1 and result is not None:
+            single, per_head = result.metrics.single, result.metrics.per_head
+            samples, entropy = per_head("samples"), per_head("entropy")
+            return MinibatchMeans(decisions, single("approx_kl"), result.loss, samples, entropy, stop)
         # Not `torch.tensor`, which waits for the device.
         count, stops = (torch.full((), float(each), device=self._device) for each in (decisions, stop))
         heads = torch.zeros_like(self.under_floor, dtype=count.dtype)
@@ -285,8 +289,6 @@ class PPO:
         if result is not None:
             kl, loss, samples = result.metrics.single("approx_kl"), result.loss, result.metrics.per_head("samples")
             entropy = result.metrics.per_head("entropy")
-        if self._ranks.world_size == 1:
-            return MinibatchMeans(count, kl, loss, samples, entropy, stops)
         # Sums, not means: ranks have different numbers of decisions.
         gradient = self.optimizer.collect_gradient()
         entropy_sums = torch.where(samples > 0, samples * entropy, 0.0)
@@ -304,24 +306,24 @@ class PPO:
 
     def _step(
         self,
-        total: float,
-        norm: Float[Tensor, ""],
+        loss: float,
+        norm: float,
         gradient_of_heads: Float[Tensor, " heads"],
         metrics: MetricAccumulator,
     ) -> None:
         """Take an optimiser step, and add the norms of the gradient before clipping to the metrics.
 
-        There is no step if `total`, the sum of the loss and the norm, is not finite.
+        There is no step if the loss or the norm is not finite.
         """
-        if not math.isfinite(total):
+        if not math.isfinite(loss + norm):
             self.optimizer.zero_grad()
             self.reject()
             return
         self.optimizer.step()
         self._network.clamp_log_std()
         self.rejected_in_a_row = 0
-        metrics.add("losses/gradient_norm", norm)
-        metrics.add("losses/gradient_clipped", (norm > self._max_grad_norm).float())
+        metrics.add_number("losses/gradient_norm", norm)
+        metrics.add_number("losses/gradient_clipped", float(norm > self._max_grad_norm))
         metrics.add_each(self._gradient_names, gradient_of_heads)
 
     def reject(self) -> None:
@@ -437,6 +439,12 @@ class PPO:
         for each, value in zip(self.extra_losses, result.extra, strict=True):
             metrics.add(f"losses/{each.name}", value)
         self.loss.record(result.metrics, metrics)
+
+
+def _read(*values: Tensor | float) -> list[float]:
+    """Read scalars, those on the device in one transfer."""
+    on_device = iter(torch.stack([each for each in values if isinstance(each, Tensor)]).tolist())
+    return [next(on_device) if isinstance(each, Tensor) else each for each in values]
 
 
 def max_micro_batch(settings: PPOSettings, device: torch.device) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from jaxtyping import Bool, Float
@@ -50,15 +51,17 @@ class MinibatchMetrics:
             per_head: Metrics of each head; those of a head without a choice are ignored.
             head_has_choice: Whether the head had a choice.
         """
+        heads = torch.stack([per_head[name] for name in PER_HEAD[1:]], dim=1)
+        heads = heads.masked_fill(~head_has_choice.unsqueeze(1), 0.0)
+        columns = [single[name].unsqueeze(1) for name in (*MEANS, *TOTALS)]
         # All sums at once: on a device, a kernel for each metric would take longer than its arithmetic.
-        sums = torch.stack([single[name] for name in (*MEANS, *TOTALS)]).sum(dim=1)
-        means, totals = torch.split(sums, [len(MEANS), len(TOTALS)])
-        samples = head_has_choice.sum(dim=0)
-        heads = torch.stack([per_head[name] for name in PER_HEAD[1:]])
+        sums = torch.cat([*columns, head_has_choice.to(heads.dtype), heads.flatten(1)], dim=1).sum(dim=0)
+        counts = [len(MEANS), len(TOTALS), head_has_choice.shape[1]]
+        means, totals, samples, head_sums = torch.split(sums, [*counts, len(sums) - sum(counts)])
         # 0 / 0 is NaN: a head without samples.
-        head_means = heads.masked_fill(~head_has_choice, 0.0).sum(dim=1) / samples
-        row = [ratio_error.reshape(1), means / len(head_has_choice), totals, samples.to(means.dtype)]
-        return cls(torch.cat([*row, head_means.flatten()]))
+        head_means = head_sums.view(-1, len(samples)) / samples
+        row = [ratio_error.reshape(1), means / len(head_has_choice), totals, samples, head_means.flatten()]
+        return cls(torch.cat(row))
 
     @staticmethod
     def size(heads: int) -> int:
@@ -109,6 +112,7 @@ class MetricAccumulator:
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, ...], list[Tensor]] = {}
+        self._numbers: dict[str, list[float]] = {}
 
     def __len__(self) -> int:
         """Return the number of different groups of names."""
@@ -122,10 +126,18 @@ class MetricAccumulator:
         """Add a value of each of several metrics, detached from its graph."""
         self._values.setdefault(tuple(names), []).append(values.detach())
 
+    def add_number(self, name: str, value: float) -> None:
+        """Add a value of one metric that the host knows already."""
+        self._numbers.setdefault(name, []).append(value)
+
     def means(self) -> dict[str, float]:
         """Return the mean of each metric that had a value other than NaN."""
-        if not self._values:
-            return {}
-        means = torch.cat([torch.stack(values).nanmean(dim=0) for values in self._values.values()]).tolist()
-        names = [name for group in self._values for name in group]
-        return {name: mean for name, mean in zip(names, means, strict=True) if mean == mean}
+        # On the host: on a device, every group of names would take several operations. One transfer for all.
+        tables = [torch.stack(values) for values in self._values.values()]
+        read = iter(torch.cat([table.flatten() for table in tables]).tolist() if tables else ())
+        columns = dict(self._numbers)
+        for names, table in zip(self._values, tables, strict=True):
+            for name in names * len(table):
+                columns.setdefault(name, []).append(next(read))
+        present = {name: [value for value in values if value == value] for name, values in columns.items()}
+        return {name: fmean(values) for name, values in present.items() if values}

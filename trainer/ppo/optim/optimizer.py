@@ -135,8 +135,8 @@ class FlatAdamW:
         """Clip the norm of the gradient to `optimizer.max_grad_norm`; return the norm before clipping."""
         gradient = self.collect_gradient()
         norm: Tensor = torch.linalg.vector_norm(gradient)
-        # Always multiplied, by 1 if the norm is small: a condition would wait for the device.
-        gradient.mul_((self._max_norm / (norm + CLIP_EPS)).clamp(max=1.0))
+        # Always divided, by 1 if the norm is small: a condition would wait for the device.
+        gradient.div_(((norm + CLIP_EPS) / self._max_norm).clamp(min=1.0))
         return norm
 
     @torch.no_grad()

@@ -46,12 +46,21 @@ def gae(
     """
     # Truncation keeps the bootstrap value and only cuts the recursion. Merging the two flags would bias the critic.
     deltas = rewards + gamma * next_values.masked_fill(terminated, 0.0) - values
-    carry = (gamma * lam) * (~episode_end).to(deltas.dtype)
-    advantage, advantages = torch.zeros_like(deltas[0]), []
-    for delta, factor in zip(reversed(deltas.unbind()), reversed(carry.unbind()), strict=True):
-        advantage = torch.addcmul(delta, factor, advantage)
-        advantages.append(advantage)
-    return torch.stack(advantages[::-1])
+    return discounted_sums(deltas, (gamma * lam) * (~episode_end).to(deltas.dtype))
+
+
+def discounted_sums(values: Float[Tensor, "T B"], factors: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
+    """Sum values backwards in time: sum[t] = value[t] + factor[t] sum[t+1], in log2(T) passes over all steps.
+
+    Source: Hillis and Steele, "Data Parallel Algorithms" (1986).
+    """
+    # Each pass doubles the number of steps in a sum. A loop over time would launch kernels for every step.
+    span = 1
+    while span < len(values):
+        values = torch.cat([torch.addcmul(values[:-span], factors[:-span], values[span:]), values[-span:]])
+        factors = torch.cat([factors[:-span] * factors[span:], factors[-span:]])
+        span *= 2
+    return values
 
 
 def effective_horizon(gamma: float, lam: float) -> float:

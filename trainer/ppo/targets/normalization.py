@@ -6,6 +6,7 @@ of all ranks. They can decay, so that old samples count less.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from arena.policies import ActorCritic, Architecture
+from trainer.ppo.targets.gae import discounted_sums
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 
 MIN_SLICE, SLICE_ELEMENTS, DEVICE_SLICE_ELEMENTS = 1024, 2**17, 2**26
@@ -21,6 +23,9 @@ core's cache. On other devices, each slice costs some launches, so that it only 
 
 MIN_CRITIC_STD = 1e-4
 """Smallest standard deviation that values are normalised by, in scaled rewards: anything below is noise."""
+
+MOMENTS = ("count", "mean", "squares")
+"""Attributes of `RunningMoments` in a saved state."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,19 @@ class RunningMoments:
         zeros = torch.zeros(shape, dtype=torch.float64, device=device)
         return cls(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros)
 
-    def with_samples(self, batch: Float[Tensor, "n ..."]) -> "RunningMoments":
-        """Return the moments with n more samples."""
-        moments = self
-        for part in torch.split(batch, _slice_length(batch)) if len(batch) else ():
-            # Deviations from the mean of the slice, because E[x^2] - E[x]^2 cancels for features far from 0.
-            mean = part.mean(dim=0)
-            squares = (part - mean).square().sum(dim=0).double()
-            moments = moments.merge(RunningMoments(torch.full_like(self.count, len(part)), mean.double(), squares))
-        return moments
+    @classmethod
+    def of(cls, batch: Float[Tensor, "n ..."]) -> "RunningMoments":
+        """Return the moments of n samples."""
+        if not len(batch):
+            return cls.empty(tuple(batch.shape[1:]), batch.device)
+        return reduce(cls.merge, map(cls._of_slice, torch.split(batch, _slice_length(batch))))
+
+    @classmethod
+    def _of_slice(cls, part: Float[Tensor, "n ..."]) -> "RunningMoments":
+        # Deviations from the mean of the slice, because E[x^2] - E[x]^2 cancels for features far from 0.
+        mean = part.mean(dim=0)
+        squares = (part - mean).square().sum(dim=0).double()
+        return cls(torch.full((), len(part), dtype=torch.float64, device=part.device), mean.double(), squares)
 
     def merge(self, other: "RunningMoments") -> "RunningMoments":
         """Return the moments of the samples of both.
@@ -87,7 +96,7 @@ class RunningMoments:
             )
         return moments
 
-    @property
+    @cached_property
     def variance(self) -> Float[Tensor, "..."]:
         """Population variance; 0 without samples."""
         return self.squares / self.count.clamp(min=1.0)
@@ -103,12 +112,12 @@ class RunningMoments:
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
         """Return the moments by name, for a saved state."""
-        return {f"{prefix}{name}": tensor for name, tensor in vars(self).items()}
+        return {f"{prefix}{name}": getattr(self, name) for name in MOMENTS}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], prefix: str, device: torch.device) -> "RunningMoments":
         """Load the result of `tensors` onto a device."""
-        return cls(*(tensors[f"{prefix}{name}"].to(device) for name in ("count", "mean", "squares")))
+        return cls(*(tensors[f"{prefix}{name}"].to(device) for name in MOMENTS))
 
 
 class ObservationNormalizer:
@@ -145,10 +154,11 @@ class ObservationNormalizer:
     def update(self, observation: Float[Tensor, "T R D"], active: Bool[Tensor, "T R"]) -> None:
         """Add the observations of active agents."""
         current, flat = [self.moments, *self.members], observation.flatten(0, 1)
-        new = [RunningMoments.empty(tuple(each.mean.shape), each.mean.device) for each in current]
-        for rows in torch.split(active.flatten().nonzero().squeeze(1), _slice_length(flat)):
-            samples = self._samples(flat.index_select(0, rows))
-            new = [moments.with_samples(each) for moments, each in zip(new, samples, strict=True)]
+        slices = [
+            [RunningMoments.of(each) for each in self._samples(flat.index_select(0, rows))]
+            for rows in torch.split(active.flatten().nonzero().squeeze(1), _slice_length(flat))
+        ]
+        new = [reduce(RunningMoments.merge, each) for each in zip(*slices, strict=True)]
         self.moments, *self.members = [
             moments.merge_across_ranks(batch, self._ranks, decay=self._decay)
             for moments, batch in zip(current, new, strict=True)
@@ -242,12 +252,11 @@ class ReturnBasedRewardScaler:
         # Padding adds no reward and passes the trace on undiscounted.
         factors = torch.full_like(rewards, self._gamma).masked_fill_(~known, 1.0)
         factors[1:].masked_fill_(known[:-1] & episode_end[:-1], 0.0)
-        traces = [self._trace]
-        for step_reward, factor in zip(rewards.unbind(), factors.unbind(), strict=True):
-            traces.append(torch.addcmul(step_reward, factor, traces[-1]))
+        rewards[0].addcmul_(factors[0], self._trace)
+        traces = discounted_sums(rewards.flip(0), factors.flip(0)).flip(0)
         self._trace = traces[-1].masked_fill(known[-1] & episode_end[-1], 0.0)
-        samples = torch.stack(traces[1:])[valid]
-        moments = _moments_of(samples)
+        samples = traces[valid]
+        moments = RunningMoments.of(samples)
         if self._decay < 1.0:
             # Without any reward the count is 0, so the rollout does not decay earlier samples.
             moments = replace(moments, count=moments.count * samples.any())
@@ -310,7 +319,7 @@ class ValueNormalizer:
         preserve.
         """
         before = self.moments
-        self.moments = before.merge_across_ranks(_moments_of(returns), self._ranks, decay=self._decay)
+        self.moments = before.merge_across_ranks(RunningMoments.of(returns), self._ranks, decay=self._decay)
         old, new = _critic_std(before), _critic_std(self.moments)
         both = (old > 0.0) & (new > 0.0)
         shift = (before.mean - self.moments.mean) / new
@@ -338,7 +347,8 @@ def normalise_advantages(
 
     Advantages with a standard deviation of at most `std_floor` are noise: they are centred, but not scaled up.
     """
-    moments = RunningMoments.empty((), advantages.device).merge_across_ranks(_moments_of(advantages[valid]), ranks)
+    none = RunningMoments.empty((), advantages.device)
+    moments = none.merge_across_ranks(RunningMoments.of(advantages[valid]), ranks)
     return _standardise(advantages, valid, moments, std_floor)
 
 
@@ -364,7 +374,9 @@ def normalise_advantages_by_role(
     # Every rank visits every role, also without samples of it, because merging is a collective call.
     for number in range(int(role.max()) + 1):
         own = valid & (role == number)
-        moments = RunningMoments.empty((), advantages.device).merge_across_ranks(_moments_of(advantages[own]), ranks)
+        moments = RunningMoments.empty((), advantages.device).merge_across_ranks(
+            RunningMoments.of(advantages[own]), ranks
+        )
         if float(moments.count) >= min_samples:
             result = torch.where(own, _standardise(advantages, own, moments, std_floor), result)
     return result
@@ -379,11 +391,7 @@ def _standardise(advantages: Tensor, valid: Tensor, moments: RunningMoments, std
 def _critic_std(returns: RunningMoments) -> Float[Tensor, ""]:
     """Return the unit of the critic, at least `MIN_CRITIC_STD`; 0 if returns have never varied."""
     std = returns.variance.sqrt()
-    return torch.where(std > 0.0, std.clamp(min=MIN_CRITIC_STD), 0.0)
-
-
-def _moments_of(samples: Float[Tensor, " n"]) -> RunningMoments:
-    return RunningMoments.empty((), samples.device).with_samples(samples)
+    return std.clamp(min=MIN_CRITIC_STD).masked_fill(std == 0.0, 0.0)
 
 
 def _slice_length(samples: Float[Tensor, "n ..."]) -> int:

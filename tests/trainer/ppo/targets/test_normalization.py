@@ -31,7 +31,7 @@ def test_running_moments_equal_moments_of_the_concatenated_batches(sizes, seed):
     batches = [rng.normal(1e3, 3.0, (size, 2)) for size in sizes]
     moments = RunningMoments.empty((2,))
     for batch in batches:
-        moments = moments.with_samples(torch.from_numpy(batch))
+        moments = moments.merge(RunningMoments.of(torch.from_numpy(batch)))
     pooled = np.concatenate(batches)
     if len(pooled):
         np.testing.assert_allclose(moments.mean.numpy(), pooled.mean(axis=0), rtol=1e-12)
@@ -43,9 +43,7 @@ def test_large_float32_batches_keep_precision():
     """A feature with a small variance far from 0, and a constant one, over several slices."""
     rng = np.random.default_rng(0)
     batch = rng.normal((100.0, 0.0), (0.1, 1.0), (10_000, 2)).astype(np.float32)
-    moments = RunningMoments.empty((3,)).with_samples(
-        torch.tensor(np.column_stack([batch, np.full(10_000, 0.3, np.float32)]))
-    )
+    moments = RunningMoments.of(torch.tensor(np.column_stack([batch, np.full(10_000, 0.3, np.float32)])))
     assert moments.count == 10_000
     np.testing.assert_allclose(moments.mean[:2].numpy(), batch.mean(axis=0, dtype=np.float64), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(moments.variance[:2].numpy(), batch.var(axis=0, dtype=np.float64), rtol=1e-5)
@@ -60,9 +58,7 @@ def test_earlier_samples_decay_at_each_nonempty_update(sizes, window, seed):
     batches = [rng.normal(1e3, 3.0, size) for size in sizes]
     moments, weights = RunningMoments.empty(()), np.zeros(0)
     for batch in batches:
-        moments = moments.merge_across_ranks(
-            RunningMoments.empty(()).with_samples(torch.from_numpy(batch)), SINGLE_PROCESS, decay=decay
-        )
+        moments = moments.merge_across_ranks(RunningMoments.of(torch.from_numpy(batch)), SINGLE_PROCESS, decay=decay)
         weights = np.append(weights * (decay if len(batch) else 1.0), np.ones(len(batch)))
     samples = np.concatenate(batches)
     assert float(moments.count) == pytest.approx(weights.sum())
@@ -118,7 +114,7 @@ def test_statistics_decay_once_per_update_for_any_number_of_ranks():
     def packed(moments):
         return torch.stack([moments.count, moments.mean, moments.squares])
 
-    past, mine, theirs = (RunningMoments.empty(()).with_samples(torch.randn(size)) for size in (30, 10, 20))
+    past, mine, theirs = (RunningMoments.of(torch.randn(size)) for size in (30, 10, 20))
     other = packed(theirs)
     found = past.merge_across_ranks(mine, Two(), decay=0.5)
     expected = replace(past, count=past.count * 0.5, squares=past.squares * 0.5).merge(mine).merge(theirs)
