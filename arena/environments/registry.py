@@ -63,19 +63,24 @@ _LONG_DUEL_BASELINES = (
     Baseline("turret", 800.0),
 )
 
+ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
+"""Baselines of an environment whose rules are not installed; random play needs no rules."""
+
+
+def _entry_with_random(factory: str, spec: str, *, hosted: bool) -> Entry:
+    """Return the entry of a game whose only baseline is random play."""
+    return Entry(factory, spec, "arena.policies.scripted:make_baseline", ANY_ENVIRONMENT, hosted=hosted)
+
+
 ENVIRONMENTS: dict[str, Entry] = {
-    "rps": Entry(
+    "rps": _entry_with_random(
         "arena.environments.classic.matrix_game:make_rps",
         "arena.environments.classic.matrix_game:declare_rps",
-        "arena.policies.scripted:make_baseline",
-        (Baseline("random", 1500.0),),
         hosted=False,
     ),
-    "recall": Entry(
+    "recall": _entry_with_random(
         "arena.environments.classic.memory_probe:make_recall",
         "arena.environments.classic.memory_probe:declare_recall",
-        "arena.policies.scripted:make_baseline",
-        (Baseline("random", 1500.0),),
         hosted=False,
     ),
     **{
@@ -107,22 +112,13 @@ class Family:
     listed: tuple[str, ...]
 
 
-ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
-"""Baselines of an environment whose rules are not installed; random play needs no rules."""
-
-
-def _package_entry(factory: str, spec: str, *, hosted: bool) -> Entry:
-    """Return the entry of games from another package."""
-    return Entry(factory, spec, "arena.policies.scripted:make_baseline", ANY_ENVIRONMENT, hosted=hosted)
-
-
-_PETTINGZOO = _package_entry(
-    "arena.environments.adapters.pettingzoo.factory:make_pettingzoo",
+_PETTINGZOO = _entry_with_random(
+    "arena.environments.adapters.pettingzoo.game:make_pettingzoo",
     "arena.environments.adapters.pettingzoo.game:declare_pettingzoo",
     hosted=True,
 )
 
-_JAX = _package_entry(
+_JAX = _entry_with_random(
     "arena.environments.adapters.jax.factory:make_jax",
     "arena.environments.adapters.jax.factory:declare_jax",
     hosted=False,
@@ -130,7 +126,7 @@ _JAX = _package_entry(
 
 FAMILIES: dict[str, Family] = {
     "openspiel": Family(
-        _package_entry(
+        _entry_with_random(
             "arena.environments.adapters.openspiel.factory:make_openspiel",
             "arena.environments.adapters.openspiel.declare:declare_openspiel",
             hosted=True,
@@ -149,7 +145,7 @@ FAMILIES: dict[str, Family] = {
 }
 """Families of environments, by the prefix before the colon."""
 
-OWN = _package_entry(
+OWN = _entry_with_random(
     "arena.environments.adapters.custom.factory:make_own",
     "arena.environments.adapters.custom.game:spec_of_custom",
     hosted=True,
