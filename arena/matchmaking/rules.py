@@ -173,40 +173,22 @@ def find_rule(name: str, *, power: float = 2.0, skill_sigma: float = 200.0) -> R
         ValueError: No rule has that name, or the rule cannot be loaded.
     """
     nothing = frozenset[Need]()
+    by_win_rate: dict[WinRateWeighting, str] = {
+        "hard": f"(1 - win rate)^{power:g}: players that defeat the learner",
+        "variance": "win rate x (1 - win rate): players as strong as the learner",
+        "linear": "1 - win rate: players that defeat the learner",
+        "capped": "min(0.5, 1 - win rate): like linear, but equal for all stronger players",
+        "uniform": "equal for all players",
+    }
+    lost = "lost win rate: players that the learner used to defeat more often"
     rules = (
-        Rule(
-            "hard",
-            f"(1 - win rate)^{power:g}: players that defeat the learner",
-            partial(_by_win_rate, weighting="hard", power=power),
-            nothing,
+        *(
+            Rule(weighting, words, partial(_by_win_rate, weighting=weighting, power=power), nothing)
+            for weighting, words in by_win_rate.items()
         ),
-        Rule(
-            "variance",
-            "win rate x (1 - win rate): players as strong as the learner",
-            partial(_by_win_rate, weighting="variance"),
-            nothing,
-        ),
-        Rule(
-            "linear",
-            "1 - win rate: players that defeat the learner",
-            partial(_by_win_rate, weighting="linear"),
-            nothing,
-        ),
-        Rule(
-            "capped",
-            "min(0.5, 1 - win rate): like linear, but equal for all stronger players",
-            partial(_by_win_rate, weighting="capped"),
-            nothing,
-        ),
-        Rule("uniform", "equal for all players", partial(_by_win_rate, weighting="uniform"), nothing),
         Rule("skill", f"nearness of rating, sigma {skill_sigma:g}", partial(_skill, sigma=skill_sigma), nothing),
         Rule("nash", "share in the Nash mixture of the opponents", _nash, frozenset(["between"])),
-        Rule(
-            "forgotten",
-            "lost win rate: players that the learner used to defeat more often",
-            _forgotten,
-            frozenset(["pasts"]),
-        ),
+        Rule("forgotten", lost, _forgotten, frozenset(["pasts"])),
     )
     return next((rule for rule in rules if rule.name == name), None) or _installed(
         name, tuple(rule.name for rule in rules)
@@ -229,7 +211,7 @@ def _installed(name: str, known: tuple[str, ...]) -> Rule:
     raise ValueError(f"weighting is {name!r}: {brought[name].value} must be a function of the candidates")
 
 
-def _by_win_rate(candidates: Candidates, weighting: WinRateWeighting, power: float = 2.0) -> FloatArray:
+def _by_win_rate(candidates: Candidates, weighting: WinRateWeighting, power: float) -> FloatArray:
     return pfsp_weights(candidates.win_rates, weighting, power)
 
 
