@@ -36,7 +36,7 @@ COMPOSITIONS = {
         (("medium", "scout"), ("medium",)),
         map_side=60,
         limit_s=12.0,
-        rules=replace(LONG_DUEL, builds=(("medium", BUILDS), ("scout", SCOUTS))),
+        rules=replace(LONG_DUEL, builds=(("medium", BUILDS), ("scout", SCOUTS)), speed_spread=0.1, heat_spread=0.5),
     ),
 }
 SCALE = {
