@@ -14,7 +14,7 @@ from arena.environments.mech.config.constants import COMM_SIZE, MOVES, SMOKE_SLO
 from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
 from arena.environments.mech.config.scenario import MechConfig, ObservationMode
 from arena.environments.mech.config.scenario import Terrain as Ground
-from arena.environments.mech.config.weapons import SHELL_SLOTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
+from arena.environments.mech.config.weapons import MISSILE, SHELL_SLOTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
 from arena.environments.mech.kernels import wp
 from arena.environments.mech.kernels.state import (
     COVER_CELLS,
@@ -123,6 +123,7 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
         "slots": [mech.suite.slots for mech in team],
         "range_factor": [mech.suite.range_factor for mech in team],
         "fidelity": [mech.suite.fidelity for mech in team],
+        "missiles": [MISSILE.name in config.weapons_of(mech.name) for mech in team],
     }
     # Rows of all mechs with their first build, then with their second one, and so on.
     for build in range(config.builds):

@@ -52,6 +52,8 @@ class Hulls:
     wreck_chance: wp.array[wp.float32]
     ewar: wp.array[wp.bool]
     ams: wp.array[wp.bool]
+    missiles: wp.array[wp.bool]
+    """Whether any of its builds has missiles; without one, its shells need no search."""
     slots: wp.array[wp.int32]
     range_factor: wp.array[wp.float32]
     fidelity: wp.array[wp.float32]

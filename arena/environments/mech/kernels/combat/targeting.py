@@ -145,7 +145,7 @@ def nearest_missile(state: State, hulls: Hulls, env: int, mech: int) -> int:
     found = wp.int32(-1)
     shortest = wp.float32(wp.static(AMS_RANGE**2))
     while other < end:
-        if hulls.trigger[state.built[env, other], MISSILE] >= 0:
+        if hulls.missiles[other]:
             k = wp.int32(0)
             while k < SHELL_SLOTS:
                 if state.shell_reach[env, other, k] > 0.0 and state.shell_weapon[env, other, k] == MISSILE:

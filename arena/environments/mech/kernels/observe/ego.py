@@ -64,7 +64,7 @@ def hunted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> boo
     end = other + field.team_size
     while other < end:
         # Other mechs have no missiles, and searching their shells would take most of the time.
-        if hulls.trigger[state.built[env, other], MISSILE] >= 0:
+        if hulls.missiles[other]:
             for slot in range(SHELL_SLOTS):
                 flies = state.shell_reach[env, other, slot] > 0.0 and state.shell_weapon[env, other, slot] == MISSILE
                 if flies and state.shell_target[env, other, slot] == mech:
