@@ -59,7 +59,7 @@ class Plan:
         intransitive: Share of all squared log-odds that strengths do not explain, in [0, 1).
         drift: 1 less the correlation of a player's position in a cycle with its parent's, in (0, 1]. 0: there are no
             positions, and each pair has a part of its own.
-        max_deviation: Players with a larger deviation are paired first, in points. Infinity: no player is.
+        max_error: Players with a larger standard error are paired first, in points. Infinity: no player is.
     """
 
     snapshots: int
@@ -70,7 +70,7 @@ class Plan:
     budget: int
     intransitive: float
     drift: float = 0.0
-    max_deviation: float = PromotionConfig().max_deviation
+    max_error: float = PromotionConfig().max_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +122,9 @@ def main() -> None:
         "--drift", type=float, default=0.0, help="of cyclic positions, in (0, 1]; 0: pairs are unrelated"
     )
     parser.add_argument(
-        "--max-deviation",
+        "--max-error",
         type=float,
-        default=PromotionConfig().max_deviation,
+        default=PromotionConfig().max_error,
         help="above it, players are paired first",
     )
     parser.add_argument("--rules", nargs="+", choices=list(RULES), default=list(RULES), help="how players are rated")
@@ -144,7 +144,7 @@ def main() -> None:
         for gain in arguments.gains:
             plan = Plan(
                 arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share, arguments.drift,
-                arguments.max_deviation,
+                arguments.max_error,
             )  # fmt: skip
             for name in arguments.rules:
                 outcomes = [
@@ -211,7 +211,7 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
             games = _lease_and_report({**newcomers, **state.entries}, truth, pair_games, plan, rng)
             state = state.after(rating_state.apply_period(state, Roster(newcomers, parents, {}), games, rule))
             for index, each in enumerate(snapshots[: published + 1]):
-                if {**newcomers, **state.entries}[each].deviation <= PromotionConfig().max_deviation:
+                if {**newcomers, **state.entries}[each].uncertainty <= PromotionConfig().max_error:
                     passed = plan.matches * (plan.periods * (published - index) + period)
                     wait[each] = min(wait[each], passed)
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
@@ -277,7 +277,7 @@ def _lease_and_report(
         rng,
         anchors=frozen == ANCHOR,
         pair_games=pair_games[known, known],
-        max_deviation=plan.max_deviation,
+        provisional=[entries[player].uncertainty > plan.max_error for player in frozen.tolist()],
     )
     home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), plan.budget, axis=0).T
     np.add.at(pair_games, (home, away), 1.0)

@@ -38,15 +38,15 @@ def rating_pairs(
     *,
     anchors: ArrayLike | None = None,
     pair_games: "ArrayLike | csr_array | None" = None,
-    max_deviation: float = np.inf,
+    provisional: ArrayLike | None = None,
 ) -> IntArray:
     """Pair players for rating matches, each with its neighbour in a sample of the ratings (Thompson sampling).
 
     A rating is sampled for every player from N(rating, deviation^2). Players are served in order of fewest games, then
-    largest deviation. While a deviation exceeds the maximum, only such players are served. Each is paired with the
-    unpaired player nearest in the sample. If more pairs are wanted after all players are served, a new round starts
-    with a new sample. Two anchors are never paired, because their ratings are fixed. Every previous game adds 50 points
-    to the distance of a pair: new pairs are more informative, especially with intransitive results.
+    largest deviation. Half of the pairs serve only players with provisional ratings, while there are any. Each is
+    paired with the unpaired player nearest in the sample. If more pairs are wanted after all players are served, a new
+    round starts with a new sample. Two anchors are never paired, because their ratings are fixed. Every previous game
+    adds 50 points to the distance of a pair: new pairs are more informative, especially with intransitive results.
 
     Args:
         ratings: (P,) ratings in points.
@@ -56,7 +56,7 @@ def rating_pairs(
         rng: Random generator.
         anchors: (P,) true for players with a fixed rating. None for none.
         pair_games: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
-        max_deviation: Largest deviation of a rating that is not provisional, in points.
+        provisional: (P,) true for players that half of the pairs serve alone. None for none.
 
     Returns:
         (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
@@ -69,7 +69,9 @@ def rating_pairs(
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
     if (deviation < 0.0).any():
         raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
-    waiting = replace(_pool(deviation, games, anchors, pair_games), max_deviation=max_deviation)
+    waiting = _pool(deviation, games, anchors, pair_games)
+    if provisional is not None:
+        waiting = replace(waiting, provisional=np.asarray(provisional, dtype=np.bool_))
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
@@ -116,13 +118,13 @@ def pairs_with(
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """Pool of P players to pair: deviations, games, anchors, games of each pair, and the largest settled deviation."""
+    """Pool of P players to pair: deviations, games, anchors, provisional ratings, and games of each pair."""
 
     deviation: FloatArray
     games: IntArray
     anchor: BoolArray
+    provisional: BoolArray
     pair_games: "csr_array"
-    max_deviation: float = np.inf
 
 
 def _pool(
@@ -141,13 +143,13 @@ def _pool(
         raise ValueError(
             f"pair_games has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players"
         )
-    return _Pool(deviation, played, anchor, meetings)
+    return _Pool(deviation, played, anchor, np.zeros_like(anchor), meetings)
 
 
 def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np.random.Generator) -> IntArray:
     """Pair every player once per round with its neighbour in that round's sample.
 
-    While there are provisional ratings, a round serves only the players that have them.
+    Half of the pairs come from rounds that serve only the players with provisional ratings, if there are any.
     """
     from scipy.sparse import csr_array
 
@@ -155,13 +157,15 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
         raise ValueError(f"count is {count}: it must be 0 or more")
     pair_games = waiting.pair_games
     pairs: list[tuple[int, int]] = []
+    half = (count + int(rng.integers(2))) // 2  # rounded at random, because a lease may be a single pair
     while len(pairs) < count:
         # Players with the same games and deviation are served in random order.
         order = np.lexsort((rng.random(waiting.games.size), -waiting.deviation, waiting.games))
         first = order[~waiting.anchor[order]]
-        provisional = first[waiting.deviation[first] > waiting.max_deviation]
-        served = provisional if provisional.size else first
-        one_round = _pair_neighbours(sample(), served, pair_games, count - len(pairs))
+        provisional = first[waiting.provisional[first]]
+        first_half = provisional.size > 0 and len(pairs) < half
+        served, end = (provisional, half) if first_half else (first, count)
+        one_round = _pair_neighbours(sample(), served, pair_games, end - len(pairs))
         if not one_round:
             break
         pairs += one_round

@@ -1,12 +1,13 @@
 """Promotion of candidates to commanders, succession of the champion, and retirement, by rule and with a reason.
 
-Only players with enough games and a narrow interval of the rating are eligible. A candidate must very probably be
-better than the commanders on average or than the champion, by its predicted scores against them. When all places are
-taken, it must not have a low win rate against any commander. As soon as there is a commander, a candidate must also
-pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`). Predictions only decide who is tested.
-Afterwards the commanders beyond the capacity whose loss costs least diversity retire. Scripted baselines, the champion
-and players with few games never retire. The champion is a commander. Another commander succeeds it if it is very
-probably better and wins a gate against it.
+Only players with enough games are eligible: their own games must measure the rating precisely (its standard error). RD
+does not decide that, because it includes the distance to the baselines, which no match can reduce. A candidate must
+very probably be better than the commanders on average or than the champion, by its predicted scores against them. When
+all places are taken, it must not have a low win rate against any commander. As soon as there is a commander, a
+candidate must also pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`). Predictions only
+decide who is tested. Afterwards the commanders beyond the capacity whose loss costs least diversity retire. Scripted
+baselines, the champion and players with few games never retire. The champion is a commander. Another commander succeeds
+it if it is very probably better and wins a gate against it.
 
 Each rule takes a roster and returns decisions.
 """
@@ -35,8 +36,9 @@ class PromotionConfig:
         superiority: Probability of being better than the commanders on average that suffices for a place, in (0, 1).
             The first commander must be better than the median frozen player.
         least_games: Fewest rated games before a player is promoted or retired, >= 0.
-        max_interval: Maximum width of the 95 % interval, rating +- 2 RD from end to end, of a player that is promoted
-            or becomes champion, in points, > 0. The default allows +-75 points, an RD of 37.5.
+        max_interval: Maximum width of the 95 % interval against its opponents, rating +- 2 standard errors from end to
+            end, of a player that is promoted or becomes champion, in points, > 0. The default allows +-75 points, a
+            standard error of 37.5.
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
         least_pair_games: Fewest effective games of a win rate that can prevent a promotion, >= 0.
         succession: Probability of being better than the champion that suffices for succession or for a place, in (0.5,
@@ -64,8 +66,8 @@ class PromotionConfig:
     gate_share: float = 0.5
 
     @property
-    def max_deviation(self) -> float:
-        """RD at which the 95 % interval, 4 RD from end to end, has the maximum width. A larger one is provisional."""
+    def max_error(self) -> float:
+        """Largest standard error of a rating that is not provisional: its interval has the maximum width."""
         return self.max_interval / 4.0
 
     def __post_init__(self) -> None:
@@ -125,6 +127,7 @@ class Roster:
         names: P names for reasons.
         ratings: Ratings of P players.
         games: (P,) int64 rated games of each.
+        standard_error: (P,) of each rating, in points; see `arena.ratings.bradley_terry.standard_errors`.
         candidate: (P,) true for candidates for promotion.
         commander: (P,) true for commanders.
         champion: (P,) true for the champion. False everywhere without one.
@@ -143,6 +146,7 @@ class Roster:
     names: tuple[str, ...]
     ratings: Ratings
     games: IntArray
+    standard_error: FloatArray
     candidate: BoolArray
     commander: BoolArray
     champion: BoolArray
@@ -154,7 +158,7 @@ class Roster:
 
     def __post_init__(self) -> None:
         players = len(self.ratings)
-        for name in ("games", "candidate", "commander", "champion", "baseline"):
+        for name in ("games", "standard_error", "candidate", "commander", "champion", "baseline"):
             shape = getattr(self, name).shape
             if shape != (players,):
                 raise ValueError(f"{name} has shape {shape}: with {players} players it must be {(players,)}")
@@ -301,7 +305,7 @@ def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
         else about the first; None without a challenger.
     """
     floor = conservative(roster.ratings)
-    settled = (roster.games >= config.least_games) & (roster.ratings.deviation <= config.max_deviation)
+    settled = (roster.games >= config.least_games) & (roster.standard_error <= config.max_error)
     ready = np.flatnonzero(roster.commander & ~roster.champion & settled)
     if not ready.size:
         return None
@@ -364,10 +368,10 @@ def _decide_candidate(player: int, commanders: list[int], roster: Roster, config
     if games < config.least_games:
         reason = f"{games} of the {config.least_games} required games; it needs more rating matches"
         return Decision(player, approved=False, reason=reason)
-    deviation = float(roster.ratings.deviation[player])
-    if deviation > config.max_deviation:
+    error = float(roster.standard_error[player])
+    if error > config.max_error:
         reason = (
-            f"its 95 % interval is {4.0 * deviation:.0f} points wide, above {config.max_interval:g}; "
+            f"its 95 % interval against its opponents is {4.0 * error:.0f} points wide, above {config.max_interval:g}; "
             f"it needs more rating matches than its {games}"
         )
         return Decision(player, approved=False, reason=reason)

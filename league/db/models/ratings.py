@@ -44,7 +44,8 @@ class Period(Base):
 class Rating(Base):
     """A player's rating after a period that changed it, overall or on one side; `games` and `score` count all matches.
 
-    `side` is null for the overall rating. Only asymmetric games have ratings for each side.
+    `side` is null for the overall rating. Only asymmetric games have ratings for each side. `standard_error`
+    is null before the player's first fit of the whole history, and for learners and baselines.
     """
 
     __tablename__ = "ratings"
@@ -60,6 +61,7 @@ class Rating(Base):
     volatility: Mapped[float]
     games: Mapped[int]
     score: Mapped[float]
+    standard_error: Mapped[float | None]
 
 
 Index("uq_ratings_overall", Rating.player_id, Rating.period_id, unique=True, sqlite_where=Rating.side.is_(None),

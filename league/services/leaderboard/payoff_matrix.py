@@ -185,7 +185,7 @@ def _player(
         rating=float(population.ratings.rating[index]),
         deviation=deviation,
         games=int(population.games[index]),
-        provisional=is_provisional(member.kind, deviation, settings),
+        provisional=is_provisional(member.kind, float(population.standard_errors[index]), settings),
         weight=weight,
         tangled=tangled,
     )

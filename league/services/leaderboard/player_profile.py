@@ -120,7 +120,7 @@ def list_opponents(
             standing=player.standing,
             rating=float(ratings.rating[index]),
             deviation=float(ratings.deviation[index]),
-            provisional=is_provisional(player.kind, float(ratings.deviation[index]), settings),
+            provisional=is_provisional(player.kind, rated_players.standard_error(*found[player.id]), settings),
             matches=int(matches[index]),
             win_rate=float(counts.points[index] / counts.games[index]),
             low=float(low[index]),

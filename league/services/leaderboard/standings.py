@@ -280,6 +280,7 @@ def _read(
         func.coalesce(Rating.rating, Player.start_rating).label("rating"),
         func.coalesce(Rating.deviation, Player.start_deviation).label("deviation"),
         func.coalesce(Rating.games, 0).label("games"),
+        rated_players.standard_error_column().label("standard_error"),
         Learner.name.label("lineage"),
         logged[0].label("standing"),
         logged[1].label("call_sign"),
@@ -288,16 +289,17 @@ def _read(
     ranked = named.order_by(rated_players.conservative().desc(), Player.id)
     own = select(Player.id).where(Player.environment == environment)
     tags = rated_players.get_tags(session, PlayerTag.player_id.in_(own))
-    found = [
-        row._asdict()
-        | {
+    found = []
+    for place, row in enumerate(session.execute(ranked), start=1):
+        values = row._asdict()
+        standard_error = values.pop("standard_error")
+        values |= {
             "place": place,
-            "provisional": is_provisional(row.kind, row.deviation, settings),
+            "provisional": is_provisional(row.kind, standard_error, settings),
             "rating_misleads": None if misleading is None else row.id in misleading,
             "tags": tags.get(row.id, ()),
         }
-        for place, row in enumerate(session.execute(ranked), start=1)
-    ]
+        found.append(values)
     sides = environments.sides(session, environment)
     on_sides = side_ratings.of_environment(session, environment, as_of) if sides else {}
     in_play = [values for values in found if values["standing"] not in rated_players.OUT_OF_PLAY]

@@ -17,6 +17,7 @@ from league.db.models import Draw, Player
 from league.db.upsert import insert_into
 from league.provisional import is_provisional
 from league.services.population.cache import Filter
+from league.services.ratings import rated_players
 from league.settings import Settings
 
 _PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id")).with_for_update(read=True)
@@ -70,13 +71,15 @@ def to_wire(session: Session, settings: Settings, record: DistributionRecord) ->
     # Stored by columns: a distribution over thousands of players takes a fraction of the space of one object each.
     columns = record.content["items"]
     ids = columns["player_id"]
-    query = select(Player.id, Player.name, Player.kind).where(among(session, Player.id, ids))
-    players = {player_id: (name, kind) for player_id, name, kind in session.execute(query)}
+    query = rated_players.rated().where(among(session, Player.id, ids))
+    players = {
+        player.id: (player, rated_players.standard_error(player, rating)) for player, rating in session.execute(query)
+    }
     plain = {name: values for name, values in columns.items() if name != "weights"}
     rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
     for index, row in enumerate(rows):
-        row["name"], kind = players[row["player_id"]]
-        row["provisional"] = is_provisional(kind, row["deviation"], settings)
+        player, error = players[row["player_id"]]
+        row["name"], row["provisional"] = player.name, is_provisional(player.kind, error, settings)
         row["weights"] = {branch: weights[index] for branch, weights in columns["weights"].items()}
     return {**record.content, "items": rows}
 

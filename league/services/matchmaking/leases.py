@@ -208,7 +208,7 @@ class LeaseService:
             # Rounded up, because half a pair would leave the sides unbalanced.
             count = (request.count + 1) // 2
             if gate is None:
-                widest = self.settings.promotion.max_deviation
+                widest = self.settings.promotion.max_error
                 planned = rating_pairs.plan_pairs(session, population, evaluator, count, widest, rng)
             else:
                 if gate.by_rule:

@@ -113,12 +113,12 @@ def plan_pairs(
     population: Population,
     evaluator: Evaluator,
     count: int,
-    max_deviation: float,
+    max_error: float,
     rng: np.random.Generator,
 ) -> PairPlan:
     """Pair frozen players, or the worker's external player with frozen ones.
 
-    Ratings with a deviation above the maximum are provisional, and their players come first.
+    Ratings with a standard error above the maximum are provisional, and their players come first.
     """
     if evaluator.external is not None:
         return _plan_entry(session, population, evaluator, evaluator.external, count, rng)
@@ -140,7 +140,7 @@ def plan_pairs(
         rng,
         anchors=np.array([population.members[index].kind == "baseline" for index in indices], dtype=np.bool_),
         pair_games=_load_pair_games(session, population, indices),
-        max_deviation=max_deviation,
+        provisional=population.standard_errors[indices] > max_error,
     )
     return PairPlan(indices[pairs].tolist(), record, PAIRING, None)
 

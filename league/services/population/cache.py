@@ -101,6 +101,7 @@ class Population:
         members: (P,) the players.
         ratings: (P,) after the last closed period.
         games: (P,) int64 numbers of rated games.
+        standard_errors: (P,) how precisely its own games measure each rating, in points; before a fit, its deviation.
         predictor: The newest fit of the pair model; None before the first.
     """
 
@@ -108,6 +109,7 @@ class Population:
     members: tuple[Member, ...]
     ratings: Ratings
     games: NDArray[np.int64]
+    standard_errors: NDArray[np.float64]
     predictor: PairPredictor | None = None
     _values: dict[Hashable, "_Value"] = field(default_factory=dict, repr=False)
     _stored: dict[str, datetime] = field(default_factory=dict, repr=False)
@@ -137,12 +139,14 @@ class Population:
         rating, deviation, volatility = (
             column.copy() for column in (self.ratings.rating, self.ratings.deviation, self.ratings.volatility)
         )
-        games = self.games.copy()
+        games, errors = self.games.copy(), self.standard_errors.copy()
         for player_id, entry in entries.items():
             index = self.index(player_id)
             rating[index], deviation[index], volatility[index] = entry.rating, entry.deviation, entry.volatility
             games[index] = entry.games
-        return Population(self.environment, self.members, Ratings(rating, deviation, volatility), games, self.predictor)
+            errors[index] = entry.uncertainty
+        ratings = Ratings(rating, deviation, volatility)
+        return Population(self.environment, self.members, ratings, games, errors, self.predictor)
 
     def expected(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the predicted scores of players against others, given K indices each, (K,) in [0, 1].
@@ -330,13 +334,14 @@ def load(session: Session, environment: str) -> Population:
         func.coalesce(Rating.deviation, Player.start_deviation),
         func.coalesce(Rating.volatility, Player.start_volatility),
         func.coalesce(Rating.games, 0),
+        rated_players.standard_error_column(),
     )
     query = rated_players.rated().where(Player.environment == environment).order_by(Player.id)
     # Rows instead of ORM objects: thousands of players are read after every change.
     found = session.connection().execute(query.with_only_columns(*identity, *strength))
     rows: list[tuple[Any, ...]] = [tuple(row) for row in found]
     numbers = np.array([row[len(identity) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
-    rating, deviation, volatility, games = numbers.T
+    rating, deviation, volatility, games, errors = numbers.T
     members = tuple(Member(*row[: len(identity)]) for row in rows)
     ancestries = [Ancestry.of(each.id, each.role, each.learner_id, each.step) for each in members]
     ratings = Ratings(rating, deviation, volatility)
@@ -345,5 +350,6 @@ def load(session: Session, environment: str) -> Population:
         members=members,
         ratings=ratings,
         games=games.astype(np.int64),
+        standard_errors=errors,
         predictor=pair_predictions.load(session, environment, ancestries, rating),
     )

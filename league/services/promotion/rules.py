@@ -165,6 +165,7 @@ def _roster(
         names=tuple(display_name(member) for member in members),
         ratings=ratings,
         games=population.games[indices],
+        standard_error=population.standard_errors[indices],
         candidate=np.array([member in candidates for member in members], dtype=np.bool_),
         commander=np.array([member.standing == "commander" for member in members], dtype=np.bool_),
         champion=np.array([member.id == champion for member in members], dtype=np.bool_),

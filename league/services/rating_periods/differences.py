@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["rating", "rating at home", "rating away", "period", "start", "payoff", "side payoff"]
-Row = Mapping[str, float]
+Row = Mapping[str, float | None]
 """Columns of a row by name."""
 
 Rows = Mapping[tuple[int, ...], Row]

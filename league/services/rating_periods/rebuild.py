@@ -27,7 +27,7 @@ from league.services.ratings.period import PlayerRating, RatingConfig, Roster
 from league.services.ratings.state import EMPTY, RatingState, RatingUpdate
 from league.wire import Side
 
-_RATING = ("rating", "deviation", "volatility", "games", "score")
+_RATING = ("rating", "deviation", "volatility", "games", "score", "standard_error")
 _SUMMARY = ("matches", "players", "refitted")
 _KINDS: Mapping[Side | None, Kind] = {None: "rating", "home": "rating at home", "away": "rating away"}
 

@@ -18,10 +18,11 @@ Parents = Mapping[int, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Fit of P frozen players, in ascending order of ids."""
+    """Fit of P frozen players, in ascending order of ids, and their (P,) standard errors in points."""
 
     ids: tuple[int, ...]
     fit: Fit
+    standard_error: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ def fit(
     """
     known = history(entries, parents, records)
     found = arithmetic.fit(known.results, known.start, anchor=known.anchor, parent=known.parent, config=config)
-    return Fitted(known.ids, found)
+    return Fitted(known.ids, found, arithmetic.standard_errors(known.results, found.rating))
 
 
 def history(entries: Mapping[int, PlayerRating], parents: Parents, records: PairRecords) -> History:
@@ -103,10 +104,13 @@ def history(entries: Mapping[int, PlayerRating], parents: Parents, records: Pair
 
 
 def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingConfig) -> dict[int, PlayerRating]:
-    """Return the frozen players except baselines with rating and deviation of the fit, by id."""
-    rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
+    """Return the frozen players except baselines with rating, deviation and standard error of the fit, by id."""
+    rating = fitted.fit.rating.tolist()
+    deviation = np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
+    # A cap, because a player without informative games has an infinite error, which databases cannot store.
+    error = np.minimum(fitted.standard_error, rule.deviation_cap).tolist()
     return {
-        player: replace(entries[player], rating=rating[index], deviation=deviation[index])
+        player: replace(entries[player], rating=rating[index], deviation=deviation[index], standard_error=error[index])
         for index, player in enumerate(fitted.ids)
         if entries[player].fitted
     }

@@ -88,7 +88,11 @@ class RatingConfig:
 
 @dataclass(frozen=True)
 class PlayerRating:
-    """Rating of a player at the start or end of a period; `games` and `score` are totals of its rated games."""
+    """Rating of a player at the start or end of a period; `games` and `score` are totals of its rated games.
+
+    `standard_error` is that of the last fit of the whole history, None before it; see
+    `arena.ratings.bradley_terry.standard_errors`.
+    """
 
     kind: str
     rating: float
@@ -96,6 +100,12 @@ class PlayerRating:
     volatility: float
     games: int
     score: float
+    standard_error: float | None = None
+
+    @property
+    def uncertainty(self) -> float:
+        """Standard error, or the deviation before the first fit."""
+        return self.deviation if self.standard_error is None else self.standard_error
 
     @property
     def frozen(self) -> bool:
@@ -175,6 +185,7 @@ def rate_matches(
             volatility=volatility[index],
             games=old.games + played[index],
             score=old.score + scored[index],
+            standard_error=old.standard_error,
         )
         # Unchanged players get no row, so that a period stores only the players that it affects.
         if new != old:

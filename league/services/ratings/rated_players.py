@@ -41,7 +41,9 @@ def entry_of(player: Player, last: Rating | None) -> PlayerRating:
     """Return a player's rating at the start of a period: the last one, or its initial one."""
     if last is None:
         return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
-    return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
+    return PlayerRating(
+        player.kind, last.rating, last.deviation, last.volatility, last.games, last.score, last.standard_error
+    )
 
 
 def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:
@@ -103,7 +105,7 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
         "volatility": player.start_volatility if rating is None else rating.volatility,
         "conservative": value - 2 * deviation,
         "games": 0 if rating is None else rating.games,
-        "provisional": is_provisional(player.kind, deviation, settings),
+        "provisional": is_provisional(player.kind, standard_error(player, rating), settings),
         "learner_id": player.learner_id,
         "parent_id": player.parent_id,
         "step": player.step,
@@ -145,6 +147,16 @@ def logged_standing() -> ColumnElement[str | None]:
         (Event.id.is_not(None), Event.details["to"].as_string()),
         (Player.kind.in_(("snapshot", "external")), "candidate"),
     )
+
+
+def standard_error(player: Player, rating: Rating | None) -> float:
+    """Return the standard error of a rating in points, or its deviation before the first fit."""
+    return entry_of(player, rating).uncertainty
+
+
+def standard_error_column() -> ColumnElement[float]:
+    """Return `standard_error` as a column, over `rated`."""
+    return func.coalesce(Rating.standard_error, Rating.deviation, Player.start_deviation)
 
 
 def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:

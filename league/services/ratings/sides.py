@@ -130,7 +130,8 @@ class Seats:
             return fitted
         present = [self.entry(fitted.ids[index]).rating for index in anchors]
         fit = fitted.fit.relative_to(np.array(anchors))
-        return Fitted(fitted.ids, replace(fit, rating=fit.rating - (fit.rating[anchors] - present).mean()))
+        shifted = replace(fit, rating=fit.rating - (fit.rating[anchors] - present).mean())
+        return replace(fitted, fit=shifted)
 
     def _centre_baselines(self, changed: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
         """Return changed seats, with those of each baseline centred on its fixed rating."""

@@ -20,7 +20,7 @@ from league.services.ratings.side_ratings import is_last
 from league.services.ratings.sides import SideState, away_seats, owner, seat_of
 from league.wire import Side
 
-NUMBERS = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
+NUMBERS = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score, Rating.standard_error
 _PAYOFFS = ("home_id", "away_id", "matches", "games", "points", "wins", "draws", "losses")
 
 
@@ -28,7 +28,7 @@ def read(session: Session, environment: str, as_of: int | None = None) -> dict[i
     """Return the ratings of all rated players, after the last period or period `as_of`."""
     query = rated_players.rated(as_of).where(Player.environment == environment, Rating.id.is_not(None))
     rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *NUMBERS))
-    return {row.id: PlayerRating(*row[1:]) for row in rows}
+    return {player: PlayerRating(kind, *numbers) for player, kind, *numbers in rows}
 
 
 def read_sides(session: Session, environment: str) -> SideState:
@@ -73,6 +73,7 @@ def write(
             "volatility": entry.volatility,
             "games": entry.games,
             "score": entry.score,
+            "standard_error": entry.standard_error,
         }
         for side, player, entry in by_side(entries, seats)
     ]

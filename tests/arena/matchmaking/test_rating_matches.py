@@ -126,19 +126,19 @@ def test_single_player_has_no_pairs_and_invalid_values_are_rejected():
         pairs_with(0, [1500.0, 1500.0], [1.0, -1.0], 1, rng)
 
 
-def test_provisional_ratings_are_served_until_there_are_none():
+def test_half_of_the_pairs_serve_provisional_ratings_alone():
     ratings, games = np.linspace(1400.0, 1600.0, 6), [90, 20, 20, 20, 20, 20]
-    deviations = np.array([37.6, 37.5, 20.0, 20.0, 20.0, 20.0])
-    pairs = rating_pairs(ratings, deviations, games, 10, np.random.default_rng(0), max_deviation=37.5)
-    assert (pairs[:, 0] == 0).all()
-    deviations[0] = 37.5
-    pairs = rating_pairs(ratings, deviations, games, 3, np.random.default_rng(0), max_deviation=37.5)
+    deviations, provisional = np.full(6, 30.0), np.arange(6) == 0
+    pairs = rating_pairs(ratings, deviations, games, 10, np.random.default_rng(0), provisional=provisional)
+    assert (pairs[:5, 0] == 0).all()
+    assert not (pairs[5:, 0] == 0).all()
+    pairs = rating_pairs(ratings, deviations, games, 3, np.random.default_rng(0), provisional=np.zeros(6))
     assert sorted(pairs.ravel().tolist()) == list(range(6))
 
 
 def test_provisional_anchors_are_not_served():
     pairs = rating_pairs(
         [1500.0] * 4, [100.0, 0.0, 0.0, 0.0], [0] * 4, 2, np.random.default_rng(0), anchors=[True, False, False, False],
-        max_deviation=37.5,
+        provisional=[True, False, False, False],
     )  # fmt: skip
     assert sorted(pairs.ravel().tolist()) == list(range(4))

@@ -21,8 +21,11 @@ from arena.population.promotion import (
 from arena.ratings.glicko2 import Ratings
 
 
-def roster(players, *, cycle=None, win_rate=None, pair_games=None, gates=None, title_gates=None):
-    """Players are (rating, deviation, games, standing); a cycle adds points to the predicted leads of pairs."""
+def roster(players, *, cycle=None, win_rate=None, pair_games=None, gates=None, title_gates=None, error=None):
+    """Players are (rating, deviation, games, standing), with their deviations as standard errors unless given.
+
+    A cycle adds points to the predicted leads of pairs.
+    """
     rating, deviation, games, standing = zip(*players, strict=True)
     count = len(players)
     lead = np.subtract.outer(rating, rating) + (np.zeros((count, count)) if cycle is None else cycle)
@@ -34,6 +37,7 @@ def roster(players, *, cycle=None, win_rate=None, pair_games=None, gates=None, t
         names=tuple(f"Player {i}" for i in range(count)),
         ratings=Ratings(rating, deviation, np.full(count, 0.06)),
         games=np.array(games),
+        standard_error=np.array(deviation if error is None else error, dtype=np.float64),
         candidate=standing == "candidate",
         commander=np.isin(standing, ["commander", "scripted commander", "champion"]),
         champion=standing == "champion",
@@ -54,6 +58,7 @@ def full_house(*newcomers, win_rate=None, pair_games=None, gates=None):
 ANY_WIDTH = {"max_interval": np.inf}
 THREE = PromotionConfig(capacity=3, gate="off", **ANY_WIDTH)
 GATED = PromotionConfig(capacity=3)
+UNGATED_BY_DEFAULT = PromotionConfig(gate="off")
 UNGATED = PromotionConfig(gate="off", **ANY_WIDTH)
 STRONG = (1800, 30, 50, "candidate")
 
@@ -215,6 +220,14 @@ def test_interval_wider_than_150_points_prevents_promotion(deviation, eligible):
     assert decision.approved is eligible
     if not eligible:
         assert_names(decision.reason, 150, 50)
+
+
+def test_interval_against_the_opponents_counts_instead_of_the_distance_to_baselines():
+    """Far above the baselines no match narrows the deviation; the standard error still shrinks."""
+    players = [(1500, 30, 99, "baseline"), (3400, 59, 384, "candidate"), (3600, 67, 144, "candidate")]
+    decisions = promotions(roster(players, error=(30.0, 33.0, 38.0)), UNGATED_BY_DEFAULT)
+    assert approved(decisions) == [1]
+    assert_names(decisions[0].reason, 152, 150, 144)
 
 
 @pytest.mark.parametrize(

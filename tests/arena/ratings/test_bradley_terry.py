@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from arena.ratings import covariance, history_posterior
 from arena.ratings import expected_score as round_robin
-from arena.ratings.bradley_terry import NO_PARENT, Fit, RefitConfig, fit
+from arena.ratings.bradley_terry import NO_PARENT, Fit, RefitConfig, fit, standard_errors
 from arena.ratings.glicko2 import SCALE, Ratings, Results, rate_period
 from benchmarks.ratings import history
 
@@ -51,6 +51,25 @@ def test_rating_gap_of_two_players_follows_their_score() -> None:
     )  # fmt: skip
     assert found.rating == pytest.approx([1500.0 + SCALE * np.log(3.0), 1500.0])
     assert found.deviation == pytest.approx([SCALE / np.sqrt(400 * 0.75 * 0.25), 0.0])
+
+
+def test_standard_error_leaves_out_the_distance_to_the_anchor() -> None:
+    """In a chain of even pairs, deviations add up to the end, while each player's own games stay as informative."""
+    count = 12
+    results = rows(*((player, player + 1, 0.5, 400) for player in range(count - 1)))
+    rating = np.full(count + 1, 1500.0)
+    of_pair = SCALE / np.sqrt(400 * 0.25)
+
+    found = standard_errors(results, rating)
+
+    assert found[[0, count - 1]] == pytest.approx(of_pair)
+    assert found[1 : count - 1] == pytest.approx(of_pair / np.sqrt(2.0))
+    assert found[count] == np.inf
+
+
+def test_standard_error_of_one_pair_is_that_of_a_binomial_score() -> None:
+    found = standard_errors(rows((0, 1, 0.75, 400)), np.array([1500.0 + SCALE * np.log(3.0), 1500.0]))
+    assert found == pytest.approx(SCALE / np.sqrt(400 * 0.75 * 0.25))
 
 
 def test_anchors_stay_and_carry_the_scale() -> None:

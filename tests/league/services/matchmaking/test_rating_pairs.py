@@ -37,7 +37,7 @@ def plan(scene: Scene, database: Database) -> Plan:
     return pair
 
 
-def test_provisional_players_are_paired_first(scene: Scene, plan: Plan) -> None:
+def test_half_of_the_pairs_serve_provisional_players_first(scene: Scene, plan: Plan) -> None:
     players = [scene.publish(step) for step in range(4)]
-    assert all(players[1].id in two for two in plan(players, [10.0, 40.0, 10.0, 10.0], 6))
+    assert all(players[1].id in two for two in plan(players, [10.0, 40.0, 10.0, 10.0], 6)[:3])
     assert plan(players, [10.0] * 4, 2)[0].isdisjoint(plan(players, [10.0] * 4, 2)[1])
