@@ -71,11 +71,11 @@ def test_intervals_of_the_pair_model_hold_the_truth_where_positions_in_a_cycle_d
 @pytest.mark.integration
 def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:
     learned, taken_alike = (
-        [simulate(CIRCLES, RULES[name], np.random.default_rng(seed)) for seed in range(3)]
+        [simulate(CIRCLES, RULES[name], np.random.default_rng(seed)) for seed in range(8)]
         for name in ("whole history", "without correlation")
     )
-    assert 0.9 <= inside(learned) <= 1.0
-    assert inside(taken_alike) < 0.9
+    assert inside(learned) > 0.85
+    assert inside(taken_alike) < 0.75
 
 
 def test_made_up_leagues_have_the_intransitive_share_that_was_asked_for() -> None:
