@@ -72,14 +72,15 @@ def to_wire(session: Session, settings: Settings, record: DistributionRecord) ->
     columns = record.content["items"]
     ids = columns["player_id"]
     query = rated_players.rated().where(among(session, Player.id, ids))
-    players = {
-        player.id: (player, rated_players.standard_error(player, rating)) for player, rating in session.execute(query)
-    }
+    # Columns instead of ORM objects: a distribution may have thousands of players.
+    columns_read = Player.id, Player.name, Player.kind, rated_players.standard_error_column()
+    found = session.execute(query.with_only_columns(*columns_read))
+    players = {player_id: (name, kind, error) for player_id, name, kind, error in found}
     plain = {name: values for name, values in columns.items() if name != "weights"}
     rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
     for index, row in enumerate(rows):
-        player, error = players[row["player_id"]]
-        row["name"], row["provisional"] = player.name, is_provisional(player.kind, error, settings)
+        row["name"], kind, error = players[row["player_id"]]
+        row["provisional"] = is_provisional(kind, error, settings)
         row["weights"] = {branch: weights[index] for branch, weights in columns["weights"].items()}
     return {**record.content, "items": rows}
 
