@@ -63,6 +63,11 @@ class Rating(Base):
     score: Mapped[float]
     standard_error: Mapped[float | None]
 
+    @property
+    def uncertainty(self) -> float:
+        """Standard error, or the deviation before the first fit."""
+        return self.deviation if self.standard_error is None else self.standard_error
+
 
 Index("uq_ratings_overall", Rating.player_id, Rating.period_id, unique=True, sqlite_where=Rating.side.is_(None),
       postgresql_where=Rating.side.is_(None))  # fmt: skip

@@ -120,7 +120,7 @@ def list_opponents(
             standing=player.standing,
             rating=float(ratings.rating[index]),
             deviation=float(ratings.deviation[index]),
-            provisional=is_provisional(player.kind, rated_players.standard_error(*found[player.id]), settings),
+            provisional=is_provisional(player.kind, rated_players.standard_error(player, rating), settings),
             matches=int(matches[index]),
             win_rate=float(counts.points[index] / counts.games[index]),
             low=float(low[index]),
@@ -128,7 +128,7 @@ def list_opponents(
             expected=float(expected[index]),
             disagreement=deviating.find(player_id, player.id),
         )
-        for index, (player, _) in enumerate(players[1:])
+        for index, (player, rating) in enumerate(players[1:])
     ]
     return opponents, len(records)
 

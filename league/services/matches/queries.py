@@ -216,12 +216,11 @@ def _last_rating(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
 
 def _seat(player: Player, rating: Rating | None, settings: Settings) -> MatchPlayer:
     deviation = player.start_deviation if rating is None else rating.deviation
-    standard_error = deviation if rating is None or rating.standard_error is None else rating.standard_error
     return MatchPlayer(
         player_id=player.id,
         name=player.name,
         call_sign=player.call_sign,
         rating=player.start_rating if rating is None else rating.rating,
         deviation=deviation,
-        provisional=is_provisional(player.kind, standard_error, settings),
+        provisional=is_provisional(player.kind, deviation if rating is None else rating.uncertainty, settings),
     )

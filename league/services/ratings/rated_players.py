@@ -151,7 +151,7 @@ def logged_standing() -> ColumnElement[str | None]:
 
 def standard_error(player: Player, rating: Rating | None) -> float:
     """Return the standard error of a rating in points, or its deviation before the first fit."""
-    return entry_of(player, rating).uncertainty
+    return player.start_deviation if rating is None else rating.uncertainty
 
 
 def standard_error_column() -> ColumnElement[float]:
