@@ -14,7 +14,7 @@ Source: Thompson, "On the likelihood that one unknown probability exceeds anothe
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,9 +69,7 @@ def rating_pairs(
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
     if (deviation < 0.0).any():
         raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
-    waiting = _pool(deviation, games, anchors, pair_games)
-    if provisional is not None:
-        waiting = replace(waiting, provisional=np.asarray(provisional, dtype=np.bool_))
+    waiting = _pool(deviation, games, anchors, pair_games, provisional)
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
@@ -128,22 +126,28 @@ class _Pool:
 
 
 def _pool(
-    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, pair_games: "ArrayLike | csr_array | None"
+    deviation: FloatArray,
+    games: ArrayLike,
+    anchors: ArrayLike | None,
+    pair_games: "ArrayLike | csr_array | None",
+    provisional: ArrayLike | None = None,
 ) -> _Pool:
     from scipy.sparse import csr_array
 
     played = np.asarray(games, dtype=np.int64)
     anchor = np.zeros(deviation.size, dtype=bool) if anchors is None else np.asarray(anchors, dtype=bool)
+    unsure = np.zeros(deviation.size, dtype=bool) if provisional is None else np.asarray(provisional, dtype=bool)
     meetings = csr_array(2 * deviation.shape if pair_games is None else pair_games, dtype=np.float64)
-    if not deviation.shape == played.shape == anchor.shape:
+    if not deviation.shape == played.shape == anchor.shape == unsure.shape:
         raise ValueError(
-            f"{deviation.size} ratings, {played.size} games, {anchor.size} anchors: pass one of each per player"
+            f"{deviation.size} ratings, {played.size} games, {anchor.size} anchors, {unsure.size} provisional: "
+            "pass one of each per player"
         )
     if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
         raise ValueError(
             f"pair_games has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players"
         )
-    return _Pool(deviation, played, anchor, np.zeros_like(anchor), meetings)
+    return _Pool(deviation, played, anchor, unsure, meetings)
 
 
 def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np.random.Generator) -> IntArray:
