@@ -28,6 +28,7 @@ from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VO
 from arena.ratings.pair_model import PairModel, Priors
 from arena.ratings.pair_round_robin import round_robin
 from benchmarks import record
+from benchmarks.ratings import positions
 from league.services.matches.log import MatchArrays
 from league.services.matches.pair_records import PairRecords
 from league.services.ratings import state as rating_state
@@ -175,12 +176,9 @@ def population(plan: Plan, rng: np.random.Generator) -> Truth:
 
 def _positions(plan: Plan, rng: np.random.Generator) -> FloatArray:
     """Return positions of variance 1 in one cyclic component, (2, P), which drift along the lineage."""
-    noise = rng.normal(size=(2, plan.snapshots + 1))
-    positions = noise.copy()
-    kept = 1.0 - plan.drift
-    for player in range(2, plan.snapshots + 1):
-        positions[:, player] = kept * positions[:, player - 1] + np.sqrt(1.0 - kept**2) * noise[:, player]
-    return positions
+    parent = np.arange(-1, plan.snapshots)
+    parent[:2] = NO_PARENT  # the baseline and the first snapshot
+    return positions(parent, 1.0 - plan.drift, rng)
 
 
 def _on_average(log_odds: FloatArray) -> FloatArray:

@@ -147,18 +147,18 @@ def history(players: int, circles: float = 0.0, cycle: float = 0.0) -> History:
     one, other = np.concatenate(home), np.concatenate(away)
     lead = (truth[one] - truth[other]) / SCALE + circles * rng.normal(size=one.size)
     if cycle:
-        u, v = cycle * positions(parent, rng)
+        u, v = cycle * positions(parent, INHERITED, rng)
         lead += u[one] * v[other] - v[one] * u[other]
     results = Results(one, other, rng.binomial(2, expit(lead)) / 2, np.full(one.size, 2))
     return History(results, rng.normal(truth, 40.0), parent)
 
 
-def positions(parent: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return (2, P) positions of variance 1; a snapshot keeps most of its parent's."""
+def positions(parent: NDArray[np.int64], inherited: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return (2, P) positions of variance 1 in one cyclic component; children inherit a share of their parent's."""
     drawn = rng.normal(size=(2, parent.size))
     for player in np.flatnonzero(parent != NO_PARENT):  # parents come first
-        drawn[:, player] *= math.sqrt(1.0 - INHERITED**2)
-        drawn[:, player] += INHERITED * drawn[:, parent[player]]
+        drawn[:, player] *= math.sqrt(1.0 - inherited**2)
+        drawn[:, player] += inherited * drawn[:, parent[player]]
     return drawn
 
 
