@@ -24,7 +24,7 @@ class Still:
         return None, {}
 
     def step(self, actions):
-        raise NotImplementedError
+        raise NotImplementedError  # only declared, never played
 
 
 @pytest.mark.parametrize(

@@ -113,10 +113,10 @@ class Measured(Toy):
         self.measures = tuple(Measure(name, 0.0, 1.0) for name in names)
 
     def reset(self, seeds=None):
-        raise NotImplementedError
+        raise NotImplementedError  # only its measures are read
 
     def step(self, actions):
-        raise NotImplementedError
+        raise NotImplementedError  # only its measures are read
 
     def measure(self):
         return self
@@ -125,7 +125,7 @@ class Measured(Toy):
         pass
 
     def stepped(self, actions, step):
-        raise NotImplementedError
+        raise NotImplementedError  # only its measures are read
 
 
 def test_an_environment_that_measures_is_asked():

@@ -135,7 +135,7 @@ def detects(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool
 
 @device_function
 def recognises(state: State, field: Field, env: int, mech: int, other: int) -> bool:
-    """Whether the mech can tell the build of an enemy that it sees; builds are chosen in the first decision."""
+    """Whether the mech recognises the build of an enemy in sight; builds are chosen in the first decision."""
     if state.decision[env] == 0:
         return False
     near = apart_squared(state, env, mech, other) <= field.recognition_range * field.recognition_range

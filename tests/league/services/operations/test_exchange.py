@@ -458,7 +458,7 @@ def test_memory_does_not_grow_with_the_league(
     with database.write() as session:
         for _ in range(rows // 100):
             session.execute(insert(Event), [line] * 100)
-    export_league(database, store, tmp_path / "small.zip")  # what is imported and cached once counts for nobody
+    export_league(database, store, tmp_path / "small.zip")  # imports and caches, which the measurement leaves out
     tracemalloc.start()
     try:
         export_league(database, store, tmp_path / "large.zip")
